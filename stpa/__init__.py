@@ -1,0 +1,1 @@
+"""Choosing a pool configuration for a workload and a machine."""
