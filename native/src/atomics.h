@@ -17,7 +17,7 @@
 #define seer_add(p, v, order) (p)->fetch_add((v), rl::mo_##order, $)
 #define seer_exchange(p, v, order) (p)->exchange((v), rl::mo_##order, $)
 #define seer_cas(p, expected, v, order, failure)                                                  \
-    (p)->compare_exchange_strong(*(expected), (v), rl::mo_##order, rl::mo_##failure, $)
+    (p)->compare_exchange_strong(*(expected), (v), rl::mo_##order, $, rl::mo_##failure, $)
 #else
 #include <stdatomic.h>
 #define SEER_ATOMIC(T) _Atomic(T)

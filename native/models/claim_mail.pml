@@ -1,0 +1,315 @@
+/* claim_mail.pml - claims, mail and the closing of phases.
+ *
+ * WORKERS workers run SHARDS shards through phases 1, 2, 3 ... The phase of number p has one
+ * instant of simulated time, named by its descriptor; there are TIMES instants. Events move between
+ * shards as counts per instant. Every event may send one more, to any shard, one or two
+ * instants later, so that instants without work come up and bids decide what is next. Whoever
+ * closes a phase opens the next one, or first runs some instants alone.
+ *
+ * Checked in every interleaving:
+ *   - a shard has one holder at a time, and is run exactly once a phase;
+ *   - when a shard runs an instant, all mail for it has been filed: what it finds is what was
+ *     sent, no more and no less, and nothing of an earlier instant is left behind;
+ *   - a batch buffer is not written while it is linked into a mailbox;
+ *   - the end is reached (no deadlock), with mailboxes empty and all that was sent handled.
+ *
+ * Broken variants, which the checker must refute:
+ *   BUG_CLAIM  a claim ignores which phase the word speaks of
+ *   BUG_FLUSH  mail is pushed after the shards were reported as done
+ *   BUG_BID    the bid is stored after the shards were reported as done
+ *   BUG_TAKE   a mailbox is taken by a load and a store instead of an exchange
+ *   BUG_PARITY one buffer per target instead of two in turn
+ */
+#ifndef WORKERS
+#define WORKERS 2
+#endif
+#ifndef SHARDS
+#define SHARDS 2
+#endif
+#ifndef TIMES
+#define TIMES 3
+#endif
+#define NEVER TIMES
+#define END 255
+#ifdef BUG_PARITY
+#define NODE(w, p, s) ((w) * 2 * SHARDS + (s))
+#else
+#define NODE(w, p, s) (((w) * 2 + ((p) & 1)) * SHARDS + (s))
+#endif
+
+typedef instants { byte n[TIMES] };
+
+byte phase = 1;                   /* the open phase; W: closer */
+byte instant[2];                  /* its descriptor, by parity; W: closer */
+byte claim[SHARDS];               /* last phase that claimed; CAS */
+byte head[SHARDS];                /* mailbox: a node + 1, or 0; CAS, exchange */
+byte link[WORKERS * 2 * SHARDS];  /* the node behind; W: its sender, until linked */
+instants batch[WORKERS * 2 * SHARDS]; /* W: sender until linked, then the taker */
+byte bid[WORKERS];                /* W: its worker; the closer when nobody holds a claim */
+byte done;                        /* fetch_add */
+instants filed[SHARDS];           /* the calendar; W: holder of the claim */
+
+/* For the checks alone. */
+bit held[SHARDS];
+bit linked[WORKERS * 2 * SHARDS];
+byte ran[SHARDS];                 /* the last phase that ran it */
+instants due[SHARDS];             /* what was sent */
+byte shared;                      /* phases closed */
+
+inline send(s, t)
+{
+    /* Called within d_step: only this worker's buffers and calendars it holds. */
+    if
+    :: t < TIMES ->
+        due[s].n[t]++;
+        if
+        :: t < low -> low = t
+        :: else
+        fi;
+        if
+        :: s == k || alone -> filed[s].n[t]++
+        :: else ->
+            assert(!linked[NODE(me, p, s)]);
+            batch[NODE(me, p, s)].n[t]++
+        fi
+    :: else
+    fi
+}
+
+/* Files all mail of shard k: node by node, each then free again. */
+inline file()
+{
+    d_step {
+        do
+        :: node != 0 ->
+            j = node - 1;
+            assert(linked[j]);
+            linked[j] = 0;
+            for (t : 0 .. TIMES - 1) {
+                filed[k].n[t] = filed[k].n[t] + batch[j].n[t];
+                batch[j].n[t] = 0
+            }
+            node = link[j];
+            link[j] = 0
+        :: else -> break
+        od;
+        t = 0; j = 0
+    }
+}
+
+inline take()
+{
+#ifdef BUG_TAKE
+    node = head[k];
+    head[k] = 0;
+#else
+    d_step { node = head[k]; head[k] = 0 }
+#endif
+    file()
+}
+
+/* Runs shard k at instant now; one event after the other. */
+inline advance()
+{
+    d_step {
+        assert(alone || ran[k] < p);
+        ran[k] = p;
+        for (t : 0 .. now) {
+            assert(t == now || filed[k].n[t] == 0);
+            assert(filed[k].n[t] == due[k].n[t])
+        }
+        t = 0
+    }
+    do
+    :: filed[k].n[now] > 0 ->
+        atomic {
+            filed[k].n[now]--;
+            due[k].n[now]--;
+            select(j : 0 .. SHARDS);
+            if
+            :: j < SHARDS ->
+                if
+                :: t = now + 1
+                :: t = now + 2
+                fi;
+                send(j, t)
+            :: else
+            fi;
+            j = 0; t = 0
+        }
+    :: else -> break
+    od;
+    skip; /* spin allows no jump from a loop into a d_step */
+    /* What stays here bids for the next instant as well. */
+    d_step {
+        for (t : now + 1 .. TIMES - 1) {
+            if
+            :: filed[k].n[t] > 0 && t < low -> low = t
+            :: else
+            fi
+        }
+        t = 0
+    }
+}
+
+inline flush()
+{
+    j = 0;
+    do
+    :: j < SHARDS ->
+        some = 0;
+        d_step {
+            for (t : 0 .. TIMES - 1) { some = some || batch[NODE(me, p, j)].n[t] > 0 }
+            some = some && !linked[NODE(me, p, j)];
+            t = 0
+        }
+        if
+        :: some ->
+            do
+            :: node = head[j];
+                link[NODE(me, p, j)] = node;
+                atomic {
+                    if
+                    :: head[j] == node ->
+                        head[j] = NODE(me, p, j) + 1;
+                        linked[NODE(me, p, j)] = 1;
+                        break
+                    :: else
+                    fi
+                }
+            od
+        :: else
+        fi;
+        node = 0; some = 0;
+        j++
+    :: else -> j = 0; break
+    od;
+    skip
+}
+
+inline offer() { bid[me] = low }
+
+inline decide()
+{
+    d_step {
+        assert(done == SHARDS && p == shared + 1);
+        for (j : 0 .. SHARDS - 1) { assert(ran[j] == p && claim[j] == p) }
+        low = NEVER;
+        for (j : 0 .. WORKERS - 1) {
+            if
+            :: bid[j] < low -> low = bid[j]
+            :: else
+            fi;
+            bid[j] = NEVER
+        }
+        j = 0;
+        done = 0;
+        shared = p
+    }
+    /* Small ones it runs alone, in the phase that it has closed: nobody can claim in it. */
+    do
+    :: low != NEVER ->
+        d_step { now = low; low = NEVER; alone = 1; k = 0 }
+        do
+        :: k < SHARDS -> take(); advance(); k++
+        :: else -> break
+        od;
+        skip;
+        d_step { alone = 0; k = 0 }
+    :: break
+    od;
+    if
+    :: low == NEVER -> phase = END
+    :: else ->
+        instant[(p + 1) & 1] = low;
+        phase = p + 1
+    fi
+}
+
+proctype worker(byte me)
+{
+    byte p, now, k, i, j, t, node, low, got, before;
+    bit mine, some, alone;
+
+    do
+    :: phase == END -> break
+    :: phase != END && phase != p ->
+        atomic {
+            p = phase;
+            if
+            :: p == END -> break
+            :: else
+            fi
+        }
+        now = instant[p & 1];
+        low = NEVER; got = 0; i = 0;
+        do
+        :: i < SHARDS ->
+            k = (me + i) % SHARDS;
+            d_step {
+#ifdef BUG_CLAIM
+                mine = claim[k] != p;
+#else
+                mine = claim[k] == p - 1;
+#endif
+                if
+                :: mine -> claim[k] = p
+                :: else
+                fi
+            }
+            if
+            :: mine ->
+                d_step { assert(!held[k]); held[k] = 1; got++ }
+                take();
+                advance();
+                held[k] = 0
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        skip;
+        d_step { mine = 0; k = 0; i = 0 }
+        if
+        :: got > 0 ->
+#ifndef BUG_FLUSH
+            flush();
+#endif
+#ifndef BUG_BID
+            offer();
+#endif
+            d_step { before = done; done = done + got };
+#ifdef BUG_FLUSH
+            flush();
+#endif
+#ifdef BUG_BID
+            offer();
+#endif
+            if
+            :: before + got == SHARDS -> decide()
+            :: else
+            fi
+        :: else
+        fi;
+        d_step { low = 0; got = 0; before = 0; now = 0 }
+    od
+}
+
+init
+{
+    byte j, t;
+
+    atomic {
+        for (j : 0 .. SHARDS - 1) { filed[j].n[0] = 1; due[j].n[0] = 1 }
+        for (j : 0 .. WORKERS - 1) { bid[j] = NEVER; run worker(j) }
+        j = 0
+    }
+    _nr_pr == 1;
+    d_step {
+        assert(phase == END);
+        for (j : 0 .. SHARDS - 1) {
+            assert(head[j] == 0 && !held[j]);
+            for (t : 0 .. TIMES - 1) { assert(due[j].n[t] == 0 && filed[j].n[t] == 0) }
+        }
+    }
+}
