@@ -39,7 +39,9 @@ _MAX_SPIN_US = 1_000_000.0
 def _whole(name: str, value: object, low: int, high: int) -> int:
     """`value` as an int in [low, high], or a ConfigError that says what came."""
     if isinstance(value, bool | np.bool_):
-        raise ConfigError(f"PoolConfig({name}={value!r}): {name} must be a whole number, got a bool")
+        raise ConfigError(
+            f"PoolConfig({name}={value!r}): {name} must be a whole number, got a bool"
+        )
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -48,9 +50,13 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
             f"got {type(value).__name__}"
         ) from None
     if number < low:
-        raise ConfigError(f"PoolConfig({name}={number}): {name} must be at least {low}, got {number}")
+        raise ConfigError(
+            f"PoolConfig({name}={number}): {name} must be at least {low}, got {number}"
+        )
     if number > high:
-        raise ConfigError(f"PoolConfig({name}={number}): {name} must be at most {high}, got {number}")
+        raise ConfigError(
+            f"PoolConfig({name}={number}): {name} must be at most {high}, got {number}"
+        )
     return number
 
 
@@ -94,9 +100,7 @@ class PoolConfig:
 
         put("threads", _whole("threads", self.threads, 1, MAX_THREADS))
         if self.axis not in _AXES:
-            raise ConfigError(
-                f"PoolConfig(axis={self.axis!r}): axis must be 'worlds' or 'lanes'"
-            )
+            raise ConfigError(f"PoolConfig(axis={self.axis!r}): axis must be 'worlds' or 'lanes'")
         put("grain", _whole("grain", self.grain, 0, 2**31 - 1))
         put("spin_us", self._checked_spin())
         put("pin", _flag("pin", self.pin))
