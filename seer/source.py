@@ -1,0 +1,123 @@
+"""What a function is made of: its own code and that of all it calls.
+
+A fingerprint changes when anything changes that could change the machine code: the function's
+byte code, that of every Python function it reaches through globals, closures and modules (in
+other files too), and the constants captured on the way. Byte code rather than text, because it is
+what will run even when the file has been edited since, and because a notebook has no file.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import types
+from typing import Any
+
+import numpy as np
+
+_CHAIN = {"LOAD_ATTR", "LOAD_METHOD"}
+_START = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
+
+
+def fingerprint(*functions: Any) -> str:
+    """Hex digest of functions and of all they call."""
+    walk = _Walk()
+    for fn in functions:
+        walk.value(fn)
+    return walk.digest.hexdigest()
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.seen: dict[int, int] = {}
+        self.keep: list[Any] = []  # ids in `seen` must stay taken
+
+    def add(self, *parts: Any) -> None:
+        self.digest.update(repr(parts).encode())
+
+    def value(self, value: Any) -> None:
+        """Anything that a function may refer to."""
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+            self.add(type(value).__name__, value)
+            return
+        if id(value) in self.seen:
+            self.add("again", self.seen[id(value)])
+            return
+        self.seen[id(value)] = len(self.seen)
+        self.keep.append(value)
+        inner = getattr(value, "py_func", None) or getattr(value, "fn", None)
+        if isinstance(value, (staticmethod, classmethod)):
+            self.value(value.__func__)
+        elif isinstance(value, types.FunctionType):
+            self.function(value)
+        elif isinstance(inner, types.FunctionType):
+            self.add(sorted((k, repr(v)) for k, v in getattr(value, "targetoptions", {}).items()))
+            self.function(inner)
+        elif isinstance(value, types.CodeType):
+            self.code(value, {})
+        elif isinstance(value, types.MethodType):
+            self.value(value.__func__)
+            self.value(value.__self__)
+        elif isinstance(value, np.generic):
+            self.add(value.dtype.str, value.tobytes())
+        elif isinstance(value, np.ndarray):
+            self.add(value.dtype.str, value.shape)
+            self.digest.update(np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, (tuple, list)):
+            self.add(type(value).__name__, len(value))
+            for v in value:
+                self.value(v)
+        elif isinstance(value, dict):
+            self.add("dict", len(value))
+            for k, v in value.items():
+                self.value(k)
+                self.value(v)
+        elif isinstance(value, (set, frozenset)):
+            self.add("set", sorted(map(repr, value)))
+        elif isinstance(value, types.ModuleType):
+            self.add("module", value.__name__)
+        else:
+            named = value if hasattr(value, "__qualname__") else type(value)
+            self.add("object", getattr(named, "__module__", ""), named.__qualname__)
+            for key in ("_fields", "value", "targetdescr"):  # named tuples, enum members
+                if isinstance(getattr(value, key, None), (int, float, str, tuple)):
+                    self.add(key, getattr(value, key))
+
+    def function(self, fn: types.FunctionType) -> None:
+        names = dict(fn.__globals__)
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            try:
+                names[name] = cell.cell_contents
+            except ValueError:  # not filled yet
+                continue
+        self.value(fn.__defaults__)
+        self.value(fn.__kwdefaults__)
+        self.code(fn.__code__, names)
+
+    def code(self, code: types.CodeType, names: dict[str, Any]) -> None:
+        self.add(code.co_argcount, code.co_kwonlyargcount, code.co_flags)
+        self.add(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        for const in code.co_consts:
+            if isinstance(const, types.CodeType):
+                self.code(const, names)
+            else:
+                self.value(const)
+        missing = object()
+        base: Any = missing
+        chain: list[str] = []
+        for ins in dis.get_instructions(code):
+            if ins.opname in _CHAIN and base is not missing:
+                chain.append(ins.argval)
+                if isinstance(base, (types.ModuleType, type)):
+                    base = getattr(base, ins.argval, missing)
+                continue
+            if base is not missing:
+                self.add("name", chain)
+                self.value(base)
+                base = missing
+            if ins.opname in _START and ins.argval in names:
+                base, chain = names[ins.argval], [ins.argval]
+        if base is not missing:
+            self.add("name", chain)
+            self.value(base)
