@@ -1,0 +1,1 @@
+"""Simulators by others, timed in interpreters of their own beside ours."""
