@@ -128,7 +128,7 @@ class Param(Declaration):
             raise ConfigError(
                 f"{where}: expected {self.type.__name__}, got {type(asked).__name__}"
             )
-        result = self.type(value)
+        result: bool | int | float = self.type(value)
         if self.type is float and math.isnan(result):
             raise ConfigError(f"{where}: must be a number")
         if self.type is int and not -(2**63) <= result < 2**63:
@@ -284,7 +284,8 @@ def param(default: Any, *, low: Any = None, high: Any = None, doc: str = "") -> 
 
     Args:
         default: int, float or bool; its type is the parameter's.
-        low, high: bounds, both inclusive.
+        low: least allowed value.
+        high: greatest allowed value.
         doc: one line for ``seer envs`` and error messages.
 
     In methods it is ``s.p.name``; another value never compiles anything again.
@@ -350,8 +351,9 @@ def grid(column: str, *, cell: Value, low: Value = 0.0, high: Value = 1.0) -> An
     Args:
         column: a published f8 column with rows of 2 or 3 components (cells use the first two).
         cell: side of a cell, in the column's unit; about the radius of the queries is best.
-        low, high: the covered area: one value for both axes or a pair. Entities outside count
-            to the border cells, so this affects speed only.
+        low: least coordinates of the covered area: one value for both axes, or a pair.
+        high: its greatest coordinates. Entities outside count to the border cells, so the
+            area affects speed only.
 
     Each value is a number, the name of a parameter or a function of the parameters.
     """
@@ -530,6 +532,7 @@ def _check_declarations(cls: Any) -> None:
             raise decl.error("this name is built in; choose another")
         if name in dir(tuple) or name == "of":
             raise decl.error(f"{name!r} is a method of Python's tuples; choose another")
+    _check_numbers(cls)
     columns = cls.of(ColumnDecl)
     if len(columns) + len(BUILT_IN) > MAX_COLUMNS:
         raise ModelError(
@@ -591,6 +594,25 @@ def _check_declarations(cls: Any) -> None:
                 f"a total needs a column of u1, i4, i8, f4 or f8, {d.column!r} is "
                 f"{columns[d.column].dtype.str[1:]}"
             )
+
+
+def _check_numbers(cls: Any) -> None:
+    """What is a plain number can be judged here; the rest when it is known."""
+    for name, least, words in (
+        ("step", 0.0, "above 0"), ("lookahead", -1.0, "0 or more"), ("tick", 0.0, "above 0"),
+    ):  # fmt: skip
+        value = getattr(cls, name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            low_enough = value > least if least == 0.0 else value >= 0
+            if not (math.isfinite(value) and low_enough):
+                raise ModelError(
+                    f"{cls.__name__}: {name} must be finite and {words} (seconds), got {value!r}"
+                )
+    for d in cls.of(SweepDecl).values():
+        if isinstance(d.at, (int, float)) and not (math.isfinite(d.at) and d.at >= 0):
+            raise d.error(f"at must be finite and 0 or more (seconds), got {d.at!r}")
+        if isinstance(d.at, str) and d.at != "end" and d.at not in cls.of(Param):
+            raise d.error(f'at must be seconds, "end" or the name of a parameter, got {d.at!r}')
 
 
 def _have(names: Mapping[str, Any]) -> str:

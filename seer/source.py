@@ -1,4 +1,4 @@
-"""What a function is made of: its own code and that of all it calls.
+"""What a function is made of: its own code and that of all it calls; its syntax tree.
 
 A fingerprint changes when anything changes that could change the machine code: the function's
 byte code, that of every Python function it reaches through globals, closures and modules (in
@@ -8,8 +8,10 @@ what will run even when the file has been edited since, and because a notebook h
 
 from __future__ import annotations
 
+import ast
 import dis
 import hashlib
+import linecache
 import types
 from typing import Any
 
@@ -121,3 +123,36 @@ class _Walk:
         if base is not missing:
             self.add("name", chain)
             self.value(base)
+
+
+def parameter_names(fn: Any) -> tuple[str, ...]:
+    """The names of the positional parameters."""
+    code = fn.__code__
+    return tuple(code.co_varnames[: code.co_argcount])
+
+
+_trees: dict[tuple[str, int], dict[tuple[str, int], ast.FunctionDef]] = {}
+
+
+def function_tree(fn: types.FunctionType) -> ast.FunctionDef | None:
+    """The syntax tree of a function, or None when its source is not at hand or has changed."""
+    code = fn.__code__
+    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    if not lines:
+        return None
+    key = (code.co_filename, hash("".join(lines)))
+    if key not in _trees:
+        try:
+            tree = ast.parse("".join(lines))
+        except SyntaxError:
+            tree = ast.Module([], [])
+        table = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                table[node.name, first] = node
+        _trees[key] = table
+    found = _trees[key].get((code.co_name, code.co_firstlineno))
+    if found is None or tuple(a.arg for a in found.args.args) != parameter_names(fn):
+        return None
+    return found

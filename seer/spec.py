@@ -45,6 +45,7 @@ class Column:
 
     @property
     def row_bytes(self) -> int:
+        """Bytes of one row."""
         return int(self.dtype.itemsize * math.prod(self.shape))
 
 
