@@ -95,8 +95,13 @@ def main():
     serve.add_arguments(parser)
     args = parser.parse_args()
     simulator, counts = build(args.drones, args.update, args.period, args.seed)
-    info = {"peer": "gradysim", "drones": args.drones, "update": args.update,
-            "period": args.period, "seed": args.seed}
+    info = {
+        "peer": "gradysim",
+        "drones": args.drones,
+        "update": args.update,
+        "period": args.period,
+        "seed": args.seed,
+    }
     serve.serve(stepper(simulator), info, "gradysim", args, counts)
 
 

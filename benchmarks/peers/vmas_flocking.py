@@ -36,8 +36,14 @@ def main():
         turn[0] = (turn[0] + 1) % len(actions)
         env.step(actions[turn[0]])
 
-    info = {"peer": "vmas", "scenario": args.scenario, "worlds": args.worlds,
-            "agents": args.agents, "threads": args.threads, "torch": torch.__version__}
+    info = {
+        "peer": "vmas",
+        "scenario": args.scenario,
+        "worlds": args.worlds,
+        "agents": args.agents,
+        "threads": args.threads,
+        "torch": torch.__version__,
+    }
     serve.serve(step, info, "vmas", args)
 
 
