@@ -178,7 +178,8 @@ def _lines(program: Path, arguments: Iterable[str], **environment: str) -> list[
         env={**os.environ, **environment},
     )  # fmt: skip
     if done.returncode:
-        raise UnavailableError(f"{program.name.split('-')[0]}: {done.stderr.strip()}")
+        name = program.name.split("-")[0]
+        raise RuntimeError(f"{name} ended with {done.returncode}: {done.stderr.strip()}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -1,0 +1,12 @@
+"""The hand-over of an empty step to hot threads, against libgomp's empty parallel region."""
+
+import os
+
+import pytest
+
+from seer import bench
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_pool_empty_step(measure):
+    measure(bench.handover_row, 101)
