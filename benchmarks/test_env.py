@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import pytest
-from peers.peer import GRADYSIM, VMAS, Peer
+from benchmarks.peers.peer import GRADYSIM, VMAS, Peer
 
 import seer
 from seer import PoolConfig, bench
