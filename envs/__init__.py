@@ -1,0 +1,1 @@
+"""Environments that run on the engine; `seer.make` knows them by id."""
