@@ -15,7 +15,7 @@ from typing import Any
 
 from .errors import ConfigError, UnknownIdError
 
-__all__ = ["Entry", "find", "list", "load", "make", "register"]
+__all__ = ["Entry", "find", "is_model", "list", "load", "make", "register"]
 
 _ID = re.compile(r"(?P<name>[a-z][a-z0-9_]*)_v(?P<version>\d+)")
 
@@ -27,8 +27,10 @@ class Entry:
     Args:
         id: name and version, such as ``uav_swarm_v0``.
         env: ``"module:attribute"`` of a function that makes a PettingZoo ParallelEnv.
-        model: ``"module:attribute"`` of its `seer.EventModel` class, or "" where it has none.
-        policies: name -> ``"module:attribute"`` of policies that come with it.
+        model: the same of a function that takes the parameters and gives its
+            `seer.EventModel`; "" where it does not run on the engine.
+        policies: name -> the same of a function that takes the model and gives a policy:
+            observations (..., observation) -> actions (..., action), any leading axes.
         summary: one line.
     """
 
@@ -106,7 +108,7 @@ def make(name: str, **kwargs: Any) -> Any:
     if not isinstance(name, str):
         raise ConfigError(f"make: expected an id such as 'uav_swarm_v0', got {type(name).__name__}")
     factory = load(name) if ":" in name else load(find(name).env)
-    if _is_model(factory):
+    if is_model(factory):
         from .env import ParallelEnv
 
         return ParallelEnv(factory, **kwargs)
@@ -138,7 +140,8 @@ def load(target: str) -> Any:
     return value
 
 
-def _is_model(value: Any) -> bool:
+def is_model(value: Any) -> bool:
+    """Whether this is a `seer.EventModel`, or such a class."""
     from .model import EventModel
 
     return isinstance(value, EventModel) or (
@@ -174,7 +177,7 @@ register(
     Entry(
         id="uav_swarm_v0",
         env="seer.envs.uav_swarm_v0:parallel_env",
-        model="seer.envs.uav_swarm:UavSwarm",
+        model="seer.envs.uav_swarm:make_model",
         policies=(("heuristic", "seer.envs.uav_swarm:heuristic"),),
         summary="Drones with a radio: cover an area, or meet at one point.",
     )

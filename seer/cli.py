@@ -1,0 +1,288 @@
+"""The command ``seer``. Every command also takes ``--json``: one JSON document on stdout.
+
+Exit status: 0 for success; 1 when what was asked for failed (a model's fault, a check that found
+a difference); 2 for a mistake in the request, told in one sentence.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import errors
+from .errors import ConfigError, SeerError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="seer",
+    help="An event engine for multi-agent reinforcement learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+bench_app = typer.Typer(no_args_is_help=True, help="Measure, beside baselines in the same run.")
+app.add_typer(bench_app, name="bench")
+
+#: Mistakes of the one who asks; other errors of seer are failures of what was asked for.
+_MISTAKES = (
+    ConfigError,
+    errors.ActionError,
+    errors.MissingDependencyError,
+    errors.UnknownAgentError,
+    errors.UnknownIdError,
+)
+
+
+class PolicyName(str, Enum):
+    """Policies that `seer run` knows."""
+
+    random = "random"
+    heuristic = "heuristic"
+
+
+Set = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Seed = Annotated[int, typer.Option(min=0, help="World i gets seed + i.")]
+EnvId = Annotated[str, typer.Argument(metavar="ID", help="An id (see `seer envs`).")]
+Drones = Annotated[int | None, typer.Option(help="Short for --set drones=N.")]
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command and end the process with its exit status."""
+    try:
+        app(args=list(args) if args is not None else None, prog_name="seer")
+    except _MISTAKES as error:
+        _fail(error, 2)
+    except SeerError as error:
+        _fail(error, 1)
+    except BrokenPipeError:  # `seer ... | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(error: Exception, status: int) -> None:
+    print(f"seer: {error}", file=sys.stderr)
+    sys.exit(status)
+
+
+# ---- run -----------------------------------------------------------------------
+
+
+@app.command()
+def run(
+    env: EnvId = "uav_swarm",
+    drones: Drones = None,
+    worlds: Annotated[int, typer.Option(min=1, help="Copies that step together.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to fly.")] = 1000,
+    seed: Seed = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads; left out: automatic.")] = None,
+    policy: Annotated[PolicyName, typer.Option(help="Who flies.")] = PolicyName.random,
+    render: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw world 0 into a .gif or .png.")
+    ] = None,
+    sets: Set = [],  # noqa: B006  typer copies it
+    as_json: Json = False,
+) -> None:
+    """Fly an environment and say how it went."""
+    from . import show
+    from .flight import Preparation
+
+    options = _options(sets, drones)
+    prepared = Preparation(
+        env, options, policy.value, worlds=worlds, seed=seed, threads=threads, picture=render
+    )
+    with show.preparing(prepared.title, quiet=as_json):
+        flight = prepared.take_off()
+    try:
+        with show.flying(flight, steps, quiet=as_json) as tick:
+            for _ in range(steps):
+                flight.step()
+                prepared.look(steps)
+                tick()
+        report = prepared.land()
+    finally:
+        prepared.close()
+    if as_json:
+        _print_json(report.as_dict())
+    else:
+        show.report(report)
+
+
+# ---- looking around ------------------------------------------------------------
+
+
+@app.command()
+def envs(as_json: Json = False) -> None:
+    """List the environments."""
+    from . import registry, show
+
+    entries = [registry.find(name) for name in registry.list()]
+    if as_json:
+        _print_json([{"id": e.id, "summary": e.summary, "env": e.env} for e in entries])
+    else:
+        show.environments(entries)
+
+
+@app.command()
+def info(as_json: Json = False) -> None:
+    """Show the machine, the build and the versions."""
+    from . import show
+    from .inquiry import facts
+
+    found = facts()
+    if as_json:
+        _print_json(found)
+    else:
+        show.facts(found)
+
+
+# ---- checks and scores -----------------------------------------------------------
+
+
+@app.command()
+def verify(
+    model: Annotated[str, typer.Argument(metavar="ID|MODULE:CLASS")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = 50,
+    worlds: Annotated[int, typer.Option(min=1, help="Copies in each run.")] = 3,
+    seed: Seed = 0,
+    drones: Drones = None,
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Check that a model gives the same bits on every pool."""
+    from . import show
+    from .flight import model_of
+    from .verify import verify as check
+
+    with show.preparing(f"verify {model}", quiet=as_json):
+        result = check(
+            model_of(model, _options(sets, drones)), steps=steps, worlds=worlds, seed=seed
+        )
+    good = bool(result)
+    if as_json:
+        _print_json({"model": model, "ok": good, "report": str(result)})
+    else:
+        print(result)
+    if not good:
+        sys.exit(1)
+
+
+@app.command()
+def evaluate(
+    env: EnvId,
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="random, heuristic or module:function.")
+    ],
+    episodes: Annotated[int, typer.Option(min=1)] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first episode.")] = 1_000_000,
+    threads: Annotated[int | None, typer.Option(help="Threads; left out: automatic.")] = None,
+    drones: Drones = None,
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Score a policy by the environment's protocol."""
+    from . import show
+    from .inquiry import score
+
+    with show.preparing(f"evaluate {policy} on {env}", quiet=as_json):
+        found = score(
+            env, policy, episodes=episodes, seed=seed, threads=threads,
+            options=_options(sets, drones),
+        )  # fmt: skip
+    if as_json:
+        _print_json(found)
+    else:
+        show.scores(env, policy, found)
+
+
+@app.command()
+def record(
+    env: EnvId,
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="A .gif or .png.")],
+    steps: Annotated[int, typer.Option(min=1, help="Steps to fly.")] = 300,
+    seed: Seed = 0,
+    policy: Annotated[PolicyName, typer.Option(help="Who flies.")] = PolicyName.heuristic,
+    drones: Drones = None,
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Draw an environment into a file."""
+    run(
+        env=env, drones=drones, worlds=1, steps=steps, seed=seed, threads=None, policy=policy,
+        render=out, sets=sets, as_json=as_json,
+    )  # fmt: skip
+
+
+@bench_app.callback()
+def _bench() -> None:
+    """Keeps `engine` a command of its own."""
+
+
+@bench_app.command()
+def engine(
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows here.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option(help="Fewer rounds: a glance, no figure to quote.")
+    ] = False,
+) -> None:
+    """Measure the engine: PHOLD, threads, hand-over, the swarm."""
+    from .bench import main as bench
+
+    sys.exit(bench("engine", json_path=json_path, quick=quick))
+
+
+# ---- what commands share -----------------------------------------------------------
+
+
+def _options(sets: Sequence[str], drones: int | None) -> dict[str, Any]:
+    """``["a=1", "b=x"]`` as ``{"a": 1, "b": "x"}``, with ``--drones`` added."""
+    options: dict[str, Any] = {}
+    for text in sets:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise ConfigError(f"--set {text!r}: expected NAME=VALUE, as in --set radius=60")
+        name = name.strip()
+        if name in options:
+            raise ConfigError(f"--set {text!r}: {name!r} was set already, to {options[name]!r}")
+        options[name] = _value(value.strip())
+    if drones is not None:
+        if "drones" in options:
+            raise ConfigError("give --drones or --set drones=N, not both")
+        options["drones"] = drones
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")
