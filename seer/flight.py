@@ -257,7 +257,8 @@ class Preparation:
         if self.worlds == 1:
             self.engine = self.env.engine
         else:
-            self.engine = Engine(model, worlds=self.worlds, pool=self.pool)
+            compiled = self.env.engine.compiled
+            self.engine = Engine(model, self.worlds, self.pool, compiled=compiled)
         self._flight = Flight(
             self.engine,
             policy_of(self.name, self.policy, self.env, self.engine, self.seed),

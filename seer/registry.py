@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import difflib
 import importlib
+import inspect
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -108,11 +109,23 @@ def make(name: str, **kwargs: Any) -> Any:
     if not isinstance(name, str):
         raise ConfigError(f"make: expected an id such as 'uav_swarm_v0', got {type(name).__name__}")
     factory = load(name) if ":" in name else load(find(name).env)
-    if is_model(factory):
-        from .env import ParallelEnv
+    return _wrap(factory, kwargs) if is_model(factory) else factory(**kwargs)
 
-        return ParallelEnv(factory, **kwargs)
-    return factory(**kwargs)
+
+def _wrap(model: Any, kwargs: dict[str, Any]) -> Any:
+    """A model as an environment: what is no option of the environment is a parameter."""
+    from .env import ParallelEnv
+
+    known = set(inspect.signature(ParallelEnv.__init__).parameters) - {"self", "model"}
+    options = {key: value for key, value in kwargs.items() if key in known}
+    params = {key: value for key, value in kwargs.items() if key not in known}
+    if isinstance(model, type):
+        model = model(**params)
+    elif params:
+        raise ConfigError(
+            f"{model!r} is made already, so {', '.join(params)} can't be chosen; name its class"
+        )
+    return ParallelEnv(model, **options)
 
 
 def load(target: str) -> Any:

@@ -137,7 +137,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list | tuple):
-        return ", ".join(_plain(v) for v in value)
+        return "; ".join(_plain(v) for v in value)
     return str(value)
 
 
