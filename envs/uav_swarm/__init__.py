@@ -12,12 +12,11 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from seer.envs.uav_swarm.heuristics import heuristic
+from seer.envs.uav_swarm.model import Coverage, Rendezvous
+from seer.envs.uav_swarm.scenarios import SCENARIOS
+from seer.envs.uav_swarm.swarm import Swarm
 from seer.errors import ConfigError, UnknownIdError
-
-from .heuristics import heuristic
-from .model import Coverage, Rendezvous
-from .scenarios import SCENARIOS
-from .swarm import Swarm
 
 __all__ = [
     "SCENARIOS",
@@ -69,8 +68,7 @@ def parallel_env(task: str | None = None, scenario: str | None = None, **setting
         UnknownIdError: a scenario that does not exist.
     """
     from seer.env import ParallelEnv
-
-    from .render import SwarmRenderer
+    from seer.envs.uav_swarm.render import SwarmRenderer
 
     settings = _settings(task, scenario, settings)
     options = {key: settings.pop(key) for key in _ENV_OPTIONS if key in settings}

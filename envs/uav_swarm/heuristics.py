@@ -1,7 +1,7 @@
 """Policies written by hand, one a task. They see what a learner sees: the observations.
 
 A policy is called with observations (..., observation) float32 and gives actions of shape
-(..., 3) float32, or (...) int64 for discrete actions; so it takes one agent, a world's agents,
+(..., 3) float32, or (..., 1) int64 for discrete actions; so it takes one agent, a world's agents,
 or all agents of many worlds at once.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .model import GOALS, Coverage
-from .swarm import EACH, HEARD, OWN
+from seer.envs.uav_swarm.model import GOALS, Coverage
+from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN
 
 Policy = Callable[[Any], Any]
 
@@ -25,7 +25,7 @@ def heuristic(model: Any) -> Policy:
         model: a `Coverage` or a `Rendezvous`.
 
     Returns:
-        observations (..., observation) float32 -> actions (..., 3) float32 or (...) int64.
+        observations (..., observation) float32 -> actions (..., 3) float32 or (..., 1) int64.
     """
     command = (coverage if isinstance(model, Coverage) else rendezvous)(model.p)
     if not model.p.discrete:
@@ -124,4 +124,4 @@ def _nearest_action(command: Any) -> Any:
     """The discrete action closest to a command (..., 3): the strongest axis, if any is strong."""
     axis = np.abs(command).argmax(-1)
     value = np.take_along_axis(command, axis[..., None], -1)[..., 0]
-    return np.where(np.abs(value) < 0.3, 0, 1 + 2 * axis + (value < 0)).astype(np.int64)
+    return np.where(np.abs(value) < 0.3, 0, 1 + 2 * axis + (value < 0))[..., None]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import seer
-
-from .swarm import EACH, HEARD, OWN, TRAFFIC_SCALE, Swarm, own_floats, side
+from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN, TRAFFIC_SCALE, Swarm, own_floats, side
 
 GOALS = 3  # points of interest that a drone tells apart
 GOAL_FLOATS = 4 * GOALS + 2
