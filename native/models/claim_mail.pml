@@ -18,7 +18,8 @@
  *   BUG_FLUSH  mail is pushed after the shards were reported as done
  *   BUG_BID    the bid is stored after the shards were reported as done
  *   BUG_TAKE   a mailbox is taken by a load and a store instead of an exchange
- *   BUG_PARITY one buffer per target instead of two in turn
+ *   BUG_PARITY one set of buffers instead of two in turn
+ *   BUG_STOLEN shards of others fill the same buffers as the worker's own, which are pushed before
  */
 #ifndef WORKERS
 #define WORKERS 2
@@ -31,11 +32,19 @@
 #endif
 #define NEVER TIMES
 #define END 255
+#define NODES (WORKERS * 4 * SHARDS)
 #ifdef BUG_PARITY
-#define NODE(w, p, s) ((w) * 2 * SHARDS + (s))
+#define TURN(p) 0
 #else
-#define NODE(w, p, s) (((w) * 2 + ((p) & 1)) * SHARDS + (s))
+#define TURN(p) ((p) & 1)
 #endif
+#ifdef BUG_STOLEN
+#define SET 0
+#else
+#define SET stealing
+#endif
+/* This worker's buffer for a shard: by turns of the phase, and one for what it steals. */
+#define MINE(s) (((me * 2 + TURN(p)) * 2 + SET) * SHARDS + (s))
 
 typedef instants { byte n[TIMES] };
 
@@ -43,15 +52,15 @@ byte phase = 1;                   /* the open phase; W: closer */
 byte instant[2];                  /* its descriptor, by parity; W: closer */
 byte claim[SHARDS];               /* last phase that claimed; CAS */
 byte head[SHARDS];                /* mailbox: a node + 1, or 0; CAS, exchange */
-byte link[WORKERS * 2 * SHARDS];  /* the node behind; W: its sender, until linked */
-instants batch[WORKERS * 2 * SHARDS]; /* W: sender until linked, then the taker */
+byte link[NODES];  /* the node behind; W: its sender, until linked */
+instants batch[NODES]; /* W: sender until linked, then the taker */
 byte bid[WORKERS];                /* W: its worker; the closer when nobody holds a claim */
 byte done;                        /* fetch_add */
 instants filed[SHARDS];           /* the calendar; W: holder of the claim */
 
 /* For the checks alone. */
 bit held[SHARDS];
-bit linked[WORKERS * 2 * SHARDS];
+bit linked[NODES];
 byte ran[SHARDS];                 /* the last phase that ran it */
 instants due[SHARDS];             /* what was sent */
 byte shared;                      /* phases closed */
@@ -69,8 +78,8 @@ inline send(s, t)
         if
         :: s == k || alone -> filed[s].n[t]++
         :: else ->
-            assert(!linked[NODE(me, p, s)]);
-            batch[NODE(me, p, s)].n[t]++
+            assert(!linked[MINE(s)]);
+            batch[MINE(s)].n[t]++
         fi
     :: else
     fi
@@ -159,20 +168,20 @@ inline flush()
     :: j < SHARDS ->
         some = 0;
         d_step {
-            for (t : 0 .. TIMES - 1) { some = some || batch[NODE(me, p, j)].n[t] > 0 }
-            some = some && !linked[NODE(me, p, j)];
+            for (t : 0 .. TIMES - 1) { some = some || batch[MINE(j)].n[t] > 0 }
+            some = some && !linked[MINE(j)];
             t = 0
         }
         if
         :: some ->
             do
             :: node = head[j];
-                link[NODE(me, p, j)] = node;
+                link[MINE(j)] = node;
                 atomic {
                     if
                     :: head[j] == node ->
-                        head[j] = NODE(me, p, j) + 1;
-                        linked[NODE(me, p, j)] = 1;
+                        head[j] = MINE(j) + 1;
+                        linked[MINE(j)] = 1;
                         break
                     :: else
                     fi
@@ -204,6 +213,7 @@ inline decide()
         }
         j = 0;
         done = 0;
+        closed = 1;
         shared = p
     }
     /* Small ones it runs alone, in the phase that it has closed: nobody can claim in it. */
@@ -226,10 +236,56 @@ inline decide()
     fi
 }
 
+inline claim_and_run(s)
+{
+    k = s;
+    d_step {
+#ifdef BUG_CLAIM
+        mine = claim[k] != p;
+#else
+        mine = claim[k] == p - 1;
+#endif
+        if
+        :: mine -> claim[k] = p
+        :: else
+        fi
+    }
+    if
+    :: mine ->
+        d_step { assert(!held[k]); held[k] = 1; got++ }
+        take();
+        advance();
+        held[k] = 0
+    :: else
+    fi
+}
+
+/* Mail, bid, count; and whoever completes the count closes. */
+inline report()
+{
+#ifndef BUG_FLUSH
+    flush();
+#endif
+#ifndef BUG_BID
+    offer();
+#endif
+    d_step { before = done; done = done + got }
+#ifdef BUG_FLUSH
+    flush();
+#endif
+#ifdef BUG_BID
+    offer();
+#endif
+    if
+    :: before + got == SHARDS -> decide()
+    :: else
+    fi
+}
+
 proctype worker(byte me)
 {
     byte p, now, k, i, j, t, node, low, got, before;
-    bit mine, some, alone;
+    bit mine, some, alone, stealing, closed;
 
     do
     :: phase == END -> break
@@ -242,56 +298,30 @@ proctype worker(byte me)
             fi
         }
         now = instant[p & 1];
-        low = NEVER; got = 0; i = 0;
-        do
-        :: i < SHARDS ->
-            k = (me + i) % SHARDS;
-            d_step {
-#ifdef BUG_CLAIM
-                mine = claim[k] != p;
-#else
-                mine = claim[k] == p - 1;
-#endif
+        low = NEVER; stealing = 0; closed = 0;
+        do /* own shards, then those of others that nobody has claimed */
+        :: got = 0; i = 0;
+            do
+            :: i < SHARDS ->
                 if
-                :: mine -> claim[k] = p
+                :: stealing || i % WORKERS == me -> claim_and_run(i)
                 :: else
-                fi
-            }
+                fi;
+                i++
+            :: else -> break
+            od;
+            skip;
+            d_step { mine = 0; k = 0; i = 0 }
             if
-            :: mine ->
-                d_step { assert(!held[k]); held[k] = 1; got++ }
-                take();
-                advance();
-                held[k] = 0
+            :: got > 0 -> report()
             :: else
             fi;
-            i++
-        :: else -> break
-        od;
-        skip;
-        d_step { mine = 0; k = 0; i = 0 }
-        if
-        :: got > 0 ->
-#ifndef BUG_FLUSH
-            flush();
-#endif
-#ifndef BUG_BID
-            offer();
-#endif
-            d_step { before = done; done = done + got };
-#ifdef BUG_FLUSH
-            flush();
-#endif
-#ifdef BUG_BID
-            offer();
-#endif
             if
-            :: before + got == SHARDS -> decide()
-            :: else
+            :: stealing || closed -> break
+            :: else -> stealing = 1
             fi
-        :: else
-        fi;
-        d_step { low = 0; got = 0; before = 0; now = 0 }
+        od;
+        low = 0; got = 0; before = 0; now = 0; stealing = 0; closed = 0
     od
 }
 
