@@ -133,8 +133,9 @@ static uint64_t toy_next(const toy *t)
 /* One window: all lanes of the next bucket, which then have later heads or none. */
 static void toy_window(toy *t)
 {
-    uint64_t next = seer_shard_next(t->shard), truth = toy_next(t);
-    /* "next" may name a bucket whose lanes have gone elsewhere, never a later one. */
+    uint64_t near = seer_shard_near(t->shard), truth = toy_next(t);
+    uint64_t next = near < t->shard->far_min ? near : t->shard->far_min;
+    /* It may name a bucket whose lanes have gone elsewhere, never a later one. */
     CHECK(next <= truth, "next bucket %" PRIu64 " lies after the truth %" PRIu64, next, truth);
     seer_shard_advance(t->shard, next);
     if (!(t->shard->occupied >> (next & (SEER_RING - 1)) & 1)) {

@@ -1,0 +1,202 @@
+#include "phase.h"
+
+#include "pool.h"
+
+#include <string.h>
+
+/* A hand-over and the way back cost about this; what is shorter is not shared. */
+#define SHARE_NS 3000.0
+#define WAKE_NS 30000.0 /* the same when the helpers have to be woken */
+#define SEGMENT 48 /* windows measured at a time */
+#define SHARE_BYTES (256u << 10) /* a copy of this size is worth sharing */
+
+void seer_begin_world(seer_worker *w, seer_world *v)
+{
+    seer_engine *e = w->engine;
+    const seer_model *m = &e->model;
+    uint32_t index = seer_world_index(e, v);
+    if (e->run == SEER_RUN_STEP)
+        memcpy(e->acted + (size_t)index * m->entities, e->alive + (size_t)index * m->entities,
+               m->entities);
+    v->stop = v->tag = v->swept = 0;
+    v->handled = 0;
+    v->finished = v->tick;
+    v->begun = 1;
+    /* what the caller has written since the last step; after a reset, everything */
+    v->dirty = e->run == SEER_RUN_STEP ? seer_unlike_published(e, v) : UINT64_MAX;
+    w->bid = UINT64_MAX;
+    w->bid_round = 0;
+    for (uint32_t k = 0; k < e->shards; k++) seer_bid(w, &v->shards[k]);
+    v->bid = w->bid;
+    v->bid_round = w->bid_round;
+}
+
+/* The bounds of section "Bounded": tested when a window is at rest. */
+static int over_capacity(seer_worker *w, seer_world *v)
+{
+    const seer_model *m = &w->engine->model;
+    int code = v->pending > m->world_capacity ? SEER_EWORLD
+             : v->handled > m->step_capacity  ? SEER_ESTEP : 0;
+    if (!code) return 0;
+    w->tag = v->tag;
+    seer_report(w, &(seer_fault){.code = code, .world = seer_world_index(w->engine, v),
+                                 .entity = SEER_NONE, .source = SEER_NONE, .target = SEER_NONE,
+                                 .kind = SEER_NONE, .sweep = SEER_NONE, .time = v->finished,
+                                 .limit = (int64_t)(code == SEER_EWORLD ? m->world_capacity
+                                                                        : m->step_capacity)});
+    return 1;
+}
+
+static int time_to_pause(seer_worker *w)
+{
+    seer_engine *e = w->engine;
+    if (e->pool.axis == SEER_AXIS_WORLDS && seer_load(&e->pause_wanted, relaxed)) return 1;
+    if (w->until_look > 0 && --w->until_look > 0) return 0;
+    w->until_look = w->handled_long ? 1 : 16;
+    return seer_clock() >= e->deadline;
+}
+
+static size_t rows_bytes(const seer_engine *e, uint64_t mask)
+{
+    size_t bytes = 0;
+    for (uint32_t c = 0; c < e->model.columns; c++)
+        if (mask >> c & 1 && e->model.column[c].seen)
+            bytes += (size_t)e->model.group[e->model.column[c].group].count * e->model.column[c].row_bytes;
+    return bytes;
+}
+
+/* 1 when what is dirty still has to be copied by a phase of its own. */
+static int publish(seer_worker *w, seer_world *v, seer_phase *phase)
+{
+    seer_engine *e = w->engine;
+    if (e->sharing && v->dirty && !v->copied && rows_bytes(e, v->dirty) > SHARE_BYTES) {
+        v->copied = 1;
+        phase->kind = SEER_PHASE_PUBLISH;
+        phase->mask = v->dirty;
+        return 1;
+    }
+    if (v->dirty) {
+        if (!v->copied) seer_publish_rows(e, v, v->dirty, 0, e->model.entities);
+        seer_publish_derived(e, v, v->dirty);
+    }
+    v->dirty = 0;
+    v->copied = v->swept = 0;
+    return 0;
+}
+
+seer_phase seer_next_phase(seer_worker *w, seer_world *v)
+{
+    seer_engine *e = w->engine;
+    const seer_model *m = &e->model;
+    seer_phase phase = {.kind = SEER_PHASE_END, .world = seer_world_index(e, v), .tag = v->tag};
+
+    if (v->failed || seer_unlikely(over_capacity(w, v))) return phase;
+    if (v->swept && publish(w, v, &phase)) return phase;
+    if (seer_unlikely(time_to_pause(w))) {
+        phase.kind = SEER_PHASE_PAUSE;
+        return phase;
+    }
+    int stepping = e->run == SEER_RUN_STEP;
+    int last = v->stop == e->stop_count[e->run];
+    const seer_stop *stop = &e->stops[e->run][v->stop];
+    int64_t until = v->tick + (!stepping ? 0 : last ? m->step : stop->offset);
+
+    if (v->bid != UINT64_MAX && stepping) {
+        int64_t limit = m->lookahead ? seer_bucket_end(e->buckets, v->bid) : (int64_t)v->bid;
+        uint64_t bucket = m->lookahead ? v->bid : seer_bucket(e->buckets, limit);
+        int due = m->lookahead ? v->finished < until && bucket <= seer_bucket(e->buckets, until - 1)
+                               : limit < until;
+        if (due) {
+            phase.kind = SEER_PHASE_WINDOW;
+            phase.bucket = bucket;
+            phase.round = v->bid_round;
+            phase.limit = limit < until ? limit : until;
+            phase.tag = ++v->tag;
+            phase.moves = 1;
+            v->finished = m->lookahead ? phase.limit : limit;
+            v->dirty |= m->handler_writes;
+            return phase;
+        }
+    }
+    if (last) return phase;
+    if (publish(w, v, &phase)) return phase;
+    v->finished = until;
+    v->swept = 1;
+    v->dirty |= m->sweep[stop->sweep].writes;
+    v->stop++;
+    phase.kind = SEER_PHASE_SWEEP;
+    phase.sweep = stop->sweep;
+    phase.limit = until;
+    phase.tag = ++v->tag;
+    phase.moves = 1;
+    return phase;
+}
+
+/* ---- alone or shared ------------------------------------------------------- */
+
+void seer_learn_sweep(seer_engine *e, const seer_phase *phase, int64_t ns)
+{
+    const seer_group *g = &e->model.group[e->model.sweep[phase->sweep].group];
+    double row = (double)ns / (g->count ? g->count : 1), *mean = &e->sweep_ns[phase->sweep];
+    *mean = *mean > 0 ? *mean * 0.875 + row * 0.125 : row;
+}
+
+void seer_meter(seer_engine *e, const seer_world *v, uint32_t on)
+{
+    seer_tuner *t = &e->windows;
+    if (!e->sharing || t->on == on) return;
+    int64_t now = seer_clock();
+    uint64_t handled = e->handled_before + v->handled;
+    if (on) {
+        t->since = now;
+        t->from = handled;
+    } else {
+        t->spent += now - t->since;
+        t->events += handled - t->from;
+    }
+    t->on = on;
+}
+
+/* Windows: both ways are measured in segments of some windows each; the better one goes on, the
+ * other is tried again now and then, the less often the worse it was. */
+static int windows_shared(seer_engine *e, const seer_world *v)
+{
+    seer_tuner *t = &e->windows;
+    if (t->left-- > 0) return (int)t->shared;
+    seer_meter(e, v, 0);
+    if (t->events > 0) {
+        double ns = (double)t->spent / (double)t->events, *mean = &t->ns[t->shared];
+        *mean = *mean > 0 ? *mean * 0.75 + ns * 0.25 : ns;
+    }
+    uint32_t better = t->ns[1] > 0 && t->ns[1] < t->ns[0] * 0.98;
+    if (t->ns[0] == 0 || t->ns[1] == 0) {
+        t->shared = t->ns[0] > 0;
+    } else if (t->shared != better) { /* a probe has ended, or the other way has become better */
+        double ratio = t->ns[!better] / t->ns[better];
+        t->probe_every = ratio > 1.5 ? 1024 : ratio > 1.1 ? 256 : 64;
+        t->until_probe = t->probe_every;
+        t->shared = better;
+    } else if (t->until_probe-- == 0) {
+        t->until_probe = t->probe_every;
+        t->shared = !better;
+    }
+    t->left = SEGMENT;
+    t->spent = 0;
+    t->events = 0;
+    seer_meter(e, v, 1);
+    return (int)t->shared;
+}
+
+int seer_worth_sharing(seer_engine *e, const seer_world *v, const seer_phase *phase)
+{
+    if (e->pool.share) return 1;
+    switch (phase->kind) {
+    case SEER_PHASE_WINDOW: return windows_shared(e, v);
+    case SEER_PHASE_SWEEP: {
+        const seer_group *g = &e->model.group[e->model.sweep[phase->sweep].group];
+        return e->sweep_ns[phase->sweep] * g->count > (seer_pool_asleep() ? WAKE_NS : SHARE_NS);
+    }
+    case SEER_PHASE_PUBLISH: return 1;
+    default: return 0;
+    }
+}

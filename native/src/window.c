@@ -1,0 +1,229 @@
+/* window.c - one phase on one shard: its events before a limit, or its rows of a sweep. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+/* How many lanes ahead of the running one are fetched into the cache. */
+#define AHEAD 4
+
+void seer_enter_world(seer_worker *w, seer_world *world)
+{
+    const seer_engine *engine = w->engine;
+    const seer_model *m = &engine->model;
+    uint32_t index = seer_world_index(engine, world);
+    w->world = world;
+    w->lanes = engine->lanes + (size_t)index * m->entities;
+    for (uint32_t c = 0; c < m->columns; c++) {
+        w->table[2 * c] = seer_rows(engine, index, c, m->column[c].latest);
+        w->table[2 * c + 1] = m->column[c].seen ? seer_rows(engine, index, c, m->column[c].seen) : NULL;
+    }
+    w->ctx.world = index;
+    w->ctx.totals = world->totals;
+    w->ctx.step = world->steps;
+}
+
+/* Files what other shards have sent here. */
+static void take_mail(seer_worker *w, seer_shard *shard)
+{
+    for (seer_batch *batch = seer_mail_take(&shard->mailbox); batch; batch = batch->next) {
+        for (uint32_t k = 0; k < batch->count; k++) {
+            seer_event event = batch->events[k];
+            if (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE) {
+                event.payload = seer_arena_wide(&shard->arena);
+                if (event.payload != SEER_NONE)
+                    memcpy(seer_arena_payload(&shard->arena, (uint32_t)event.payload),
+                           &batch->events[k + 1], SEER_WIDE_BYTES);
+                k += 2;
+            }
+            if (event.payload == SEER_NONE && (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE))
+                goto short_of_memory;
+            if (seer_likely(seer_shard_file(shard, event.target - shard->first, &event))) continue;
+        short_of_memory:
+            seer_report(w, &(seer_fault){.code = SEER_ENOMEM, .world = w->ctx.world,
+                                         .entity = event.target, .source = event.source,
+                                         .sequence = event.sequence, .target = event.target,
+                                         .kind = event.kind, .sweep = SEER_NONE,
+                                         .time = event.time, .event_time = event.time});
+        }
+        batch->count = 0;
+    }
+}
+
+void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t tag)
+{
+    w->tag = tag;
+    shard->crowded = 0;
+    for (uint32_t i = 0; i < shard->count; i++) {
+        seer_lane *lane = &shard->lanes[i];
+        uint32_t length = seer_lane_length(lane);
+        if (length <= shard->lane_capacity) continue;
+        shard->crowded = 1;
+        seer_event *events = malloc(length * sizeof *events);
+        seer_fault fault = {.code = events ? SEER_ELANE : SEER_ENOMEM, .world = w->ctx.world,
+                            .entity = shard->first + i, .target = shard->first + i,
+                            .kind = SEER_NONE, .sweep = SEER_NONE, .limit = shard->lane_capacity};
+        if (events) {
+            seer_lane_list(lane, events);
+            const seer_event *over = &events[shard->lane_capacity]; /* the first there is no room for */
+            fault.time = fault.event_time = over->time;
+            fault.source = over->source;
+            fault.sequence = over->sequence;
+            fault.kind = over->kind;
+            fault.round = over->round;
+            free(events);
+        }
+        seer_report(w, &fault);
+    }
+}
+
+static void fetch_ahead(const seer_worker *w, const seer_shard *shard, uint32_t i)
+{
+    seer_prefetch(&shard->lanes[i]);
+    const seer_model *m = &w->engine->model;
+    for (uint64_t rest = w->engine->row_ahead; rest; rest &= rest - 1) {
+        unsigned c = (unsigned)__builtin_ctzll(rest);
+        seer_prefetch(w->table[2 * c] + (size_t)(shard->first + i) * m->column[c].row_bytes);
+    }
+}
+
+static void handler_failed(seer_worker *w, const seer_event *event)
+{
+    if (w->refused) return; /* reported when it was refused */
+    seer_report(w, &(seer_fault){.code = SEER_EHANDLER, .world = w->ctx.world,
+                                 .entity = event->target, .source = event->source,
+                                 .sequence = event->sequence, .target = event->target,
+                                 .kind = event->kind, .sweep = SEER_NONE, .round = event->round,
+                                 .time = event->time, .event_time = event->time});
+}
+
+/* Handles the events of one lane that the window covers. */
+static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64_t limit,
+                            int instant, uint32_t round)
+{
+    seer_lane *lane = &shard->lanes[i];
+    uint32_t entity = shard->first + i;
+    const seer_kind *kinds = w->engine->model.kind;
+    const uint8_t *alive = (const uint8_t *)w->table[2 * SEER_COL_ALIVE] + entity;
+    lane->slot = SEER_SLOT_NONE;
+    w->running = w->ctx.entity = entity;
+    while (instant ? lane->head.time == limit && lane->head.round == round : lane->head.time < limit) {
+        seer_event event = lane->head;
+        const seer_kind *kind = &kinds[event.kind];
+        seer_lane_pop(lane);
+        w->handled++;
+        w->pending--;
+        int wide = kind->flags & SEER_KIND_WIDE;
+        const void *payload = &event.payload;
+        if (seer_unlikely(wide)) payload = seer_arena_payload(&shard->arena, (uint32_t)event.payload);
+        if (seer_likely((*alive || kind->flags & SEER_KIND_EVEN_IF_DEAD) && kind->handler)) {
+            w->ctx.now = event.time;
+            w->ctx.round = event.round;
+            w->kind = event.kind;
+            w->per_kind[event.kind]++;
+            int32_t ok = kind->handler(&w->ctx, entity, &event, payload);
+            if (seer_unlikely(!ok || w->refused)) {
+                handler_failed(w, &event);
+                w->refused = 0;
+                limit = INT64_MIN; /* this lane stops here, all others go on */
+            }
+        } else {
+            w->counters.unhandled++;
+        }
+        if (seer_unlikely(wide)) seer_arena_give_wide(&shard->arena, (uint32_t)event.payload);
+    }
+    if (lane->head.time != SEER_NEVER)
+        seer_shard_list(shard, i, lane, seer_bucket(shard->buckets, lane->head.time));
+}
+
+static void run_window(seer_worker *w, seer_shard *shard, const seer_phase *phase)
+{
+    seer_shard_advance(shard, phase->bucket);
+    if (!(shard->occupied >> (shard->base & (SEER_RING - 1)) & 1)) return;
+    uint32_t *ids = w->ids;
+    uint32_t n = seer_shard_gather(shard, ids);
+    for (uint32_t k = 0; k < n && k < AHEAD; k++) fetch_ahead(w, shard, ids[k]);
+    int instant = w->engine->model.lookahead == 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (k + AHEAD < n) fetch_ahead(w, shard, ids[k + AHEAD]);
+        if (seer_likely(!instant)) run_lane(w, shard, ids[k], phase->limit, 0, 0);
+        else run_lane(w, shard, ids[k], phase->limit, 1, phase->round);
+    }
+    w->running = w->kind = SEER_NONE;
+}
+
+/* The shard's rows of a sweep. A row that fails is reported, and the rest goes on behind it, so
+ * that what is reported does not depend on where shards begin. */
+static void run_sweep(seer_worker *w, seer_shard *shard, const seer_phase *phase)
+{
+    const seer_sweep *sweep = &w->engine->model.sweep[phase->sweep];
+    const seer_group *group = &w->engine->model.group[sweep->group];
+    int64_t first = shard->first, last = first + shard->count, end = (int64_t)group->first + group->count;
+    if (first < group->first) first = group->first;
+    if (last > end) last = end;
+    w->running = SEER_NONE;
+    w->sweep = phase->sweep;
+    w->ctx.now = phase->limit;
+    w->ctx.round = 0;
+    while (first < last) {
+        w->ctx.entity = (uint32_t)first;
+        int32_t ok = sweep->fn(&w->ctx, first, last);
+        if (seer_likely(ok && !w->refused)) break;
+        if (!ok && !w->refused)
+            seer_report(w, &(seer_fault){.code = SEER_EHANDLER, .world = w->ctx.world,
+                                         .entity = w->ctx.entity, .source = w->ctx.entity,
+                                         .target = SEER_NONE, .kind = SEER_NONE,
+                                         .sweep = phase->sweep, .time = phase->limit});
+        w->refused = 0;
+        if (ok) break;
+        first = (int64_t)w->ctx.entity + 1;
+    }
+    w->sweep = SEER_NONE;
+}
+
+static void bid_least(seer_worker *w, const seer_shard *shard, uint32_t i)
+{
+    for (; i != SEER_NONE; i = shard->links[i].next) {
+        const seer_event *head = &shard->lanes[i].head;
+        uint64_t key = (uint64_t)head->time;
+        if (key > w->bid || (key == w->bid && head->round >= w->bid_round)) continue;
+        w->bid = key;
+        w->bid_round = head->round;
+    }
+}
+
+/* With lookahead 0 a bid names the very instant and round. */
+static void bid_instant(seer_worker *w, const seer_shard *shard)
+{
+    uint64_t near = seer_shard_near(shard);
+    if (near != UINT64_MAX) bid_least(w, shard, shard->ring[near & (SEER_RING - 1)]);
+    if (shard->far_min <= near) bid_least(w, shard, shard->far);
+}
+
+void seer_bid(seer_worker *w, const seer_shard *shard)
+{
+    if (seer_unlikely(!w->engine->model.lookahead)) {
+        bid_instant(w, shard);
+        return;
+    }
+    uint64_t near = seer_shard_near(shard), next = shard->far_min < near ? shard->far_min : near;
+    if (next < w->bid) w->bid = next;
+}
+
+void seer_run_shard(seer_worker *w, seer_shard *shard, const seer_phase *phase)
+{
+    w->shard = shard;
+    take_mail(w, shard);
+    /* Alone, other shards of this phase may already have sent here: looked at when all are done. */
+    if (seer_unlikely(shard->crowded) && !w->alone) seer_find_crowded(w, shard, phase->tag - phase->moves);
+    w->tag = phase->tag;
+    switch (phase->kind) {
+    case SEER_PHASE_WINDOW: run_window(w, shard, phase); break;
+    case SEER_PHASE_SWEEP: run_sweep(w, shard, phase); break;
+    case SEER_PHASE_PUBLISH:
+        seer_publish_rows(w->engine, w->world, phase->mask, shard->first, shard->first + shard->count);
+        break;
+    default: break; /* SEER_PHASE_FILE: only the mail */
+    }
+    seer_bid(w, shard);
+}
