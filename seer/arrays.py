@@ -20,7 +20,8 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
     raw = np.empty(size + _ALIGN, np.uint8)
     raw.fill(0)
     start = -raw.ctypes.data % _ALIGN
-    return raw[start : start + size].view(dtype).reshape(shape)
+    rows: Array = raw[start : start + size].view(dtype).reshape(shape)
+    return rows
 
 
 class Named(Mapping[str, Array]):

@@ -7,34 +7,28 @@ exceptions. :meth:`Engine.step` and :meth:`Engine._run` are the main loop.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import operator
 import os
-import secrets
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from . import faults
-from .action_check import ActionCheck
-from .arrays import Named, Totals, aligned
+from . import build, faults
 from .errors import (
     ActionError,
     AlreadySteppingError,
     ClosedError,
     ConfigError,
     ForkedError,
-    OutOfMemoryError,
     SnapshotError,
     StateError,
 )
 from .faults import Fault
-from .hardware import usable_cpus
 from .model import EventModel
-from .reference import ReferenceCore
+from .seeds import Seeds
 from .types import Array, BoolArray, FloatArray, PoolConfig
 
 __all__ = ["Engine"]
@@ -42,7 +36,6 @@ __all__ = ["Engine"]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _AGAIN = 1  # SEER_AGAIN
-_MAX_SEED = 2**64 - 1
 
 
 def _one_at_a_time(
@@ -69,7 +62,7 @@ def _one_at_a_time(
             if "by" in held and held["by"] is token:
                 del held["by"]
 
-    return call
+    return call  # type: ignore[return-value]  # the checker can't see that it is a method
 
 
 class Engine:
@@ -107,21 +100,22 @@ class Engine:
     ) -> None:
         self._status = "new"  # then ready, failed, closed, forked
         self._held: dict[str, object] = {}
-        self.model = _instance(model)
+        self.model = build.instance(model)
         self.spec = spec = self.model.spec
-        self.worlds = _count(worlds)
-        self._name = f"Engine({spec.name})"
-        self._pool = _pool(pool, self.worlds)
+        self.worlds = build.world_count(worlds)
         self.compiled = bool(compiled)
-        self._latest, self._seen = self._allocate()
-        self._actions = self._checker(strict_actions)
-        self._views = self._make_views()
-        self.seeds: Array = np.zeros(self.worlds, np.uint64)
-        self.episodes: Array = np.zeros(self.worlds, np.uint64)
-        self._seeded: BoolArray = np.zeros(self.worlds, bool)
+        self._name = f"Engine({spec.name})"
+        self._pool = build.pool_config(pool, self.worlds)
+        self._latest, self._seen = build.allocate(spec, self.worlds, self._name)
+        self._views = build.views(spec, self._latest, self._seen)
+        self._actions = build.action_check(self.model, self._latest, bool(strict_actions))
+        self._seeds = Seeds(self.worlds, self._name)
         self._begun: BoolArray = np.zeros(self.worlds, bool)
         self._last_fault: Fault | None = None
-        self._core = self._make_core(debug, dict(native or {}))
+        self._core = build.core(
+            self.model, self.worlds, self._latest, self._seen, self._pool, self.compiled,
+            bool(debug), dict(native or {}),
+        )  # fmt: skip
         self._finalizer = weakref.finalize(self, _finish, self._core, self._held)
         _ENGINES.add(self)
 
@@ -196,53 +190,23 @@ class Engine:
                 f"{self._name}.reset(): an earlier call failed, so all worlds must be reset; "
                 f"the mask leaves out {int((chosen == 0).sum())}"
             )
-        self._seed(seed, np.ones(self.worlds, bool) if chosen is None else chosen != 0)
+        these = np.ones(self.worlds, bool) if chosen is None else chosen != 0
+        self._seeds.begin_episode(seed, these)
         self._status = "failed"  # until it has succeeded
         self._run(self._core.reset, chosen, self.seeds, self.episodes)
-        self._begun[...] |= True if chosen is None else chosen != 0
+        self._begun |= these
         self._last_fault = None
         self._status = "ready" if self._begun.all() else "new"
 
-    def _seed(self, seed: Any, chosen: BoolArray) -> None:
-        given: list[int | None]
-        if seed is None:
-            given = [None] * self.worlds
-        elif isinstance(seed, (list, tuple, np.ndarray)) and np.ndim(seed) == 1:
-            if len(seed) != self.worlds:
-                raise ConfigError(
-                    f"{self._name}.reset(seed=...): expected one seed for each of {self.worlds} "
-                    f"worlds, got {len(seed)}"
-                )
-            given = [None if one is None else self._whole(one, 0) for one in seed]
-        else:
-            first = self._whole(seed, self.worlds - 1)
-            given = [first + world for world in range(self.worlds)]
-        fresh: int | None = None
-        for world in np.flatnonzero(chosen):
-            value = given[world]
-            if value is None and self._seeded[world]:
-                self.episodes[world] += np.uint64(1)
-                continue
-            if value is None:
-                fresh = secrets.randbits(62) if fresh is None else fresh
-                value = fresh + int(world)
-            self.seeds[world], self.episodes[world] = value, 0
-            self._seeded[world] = True
+    @property
+    def seeds(self) -> Array:
+        """(worlds,) uint64, the seed of each world."""
+        return self._seeds.seeds
 
-    def _whole(self, seed: Any, above: int) -> int:
-        what = f"{self._name}.reset(seed={seed!r})"
-        if isinstance(seed, (bool, np.bool_)):
-            raise ConfigError(f"{what}: expected a whole number, got a bool")
-        try:
-            value = operator.index(seed)
-        except TypeError:
-            raise ConfigError(
-                f"{what}: expected a whole number, a sequence of them or None, "
-                f"got {type(seed).__name__}"
-            ) from None
-        if not 0 <= value <= _MAX_SEED - above:
-            raise ConfigError(f"{what}: expected 0 to 2**64 - {above + 1}, got {value}")
-        return value
+    @property
+    def episodes(self) -> Array:
+        """(worlds,) uint64, episodes begun since a world was seeded, the first being 0."""
+        return self._seeds.episodes
 
     # ---- what can be read and written ----------------------------------------------------------
 
@@ -252,17 +216,17 @@ class Engine:
 
         What is written between steps is published before the next step's first sweep.
         """
-        return self._views["columns"]
+        return self._views.columns
 
     @property
     def seen(self) -> Mapping[str, Array]:
         """Name -> (worlds, count, ...) what was last published, read-only views."""
-        return self._views["seen"]
+        return self._views.seen
 
     @property
     def totals(self) -> Mapping[str, FloatArray]:
         """Name -> (worlds,) float64, each reduction over the columns as they are now."""
-        return self._views["totals"]
+        return self._views.totals
 
     @property
     def action(self) -> Array:
@@ -334,7 +298,7 @@ class Engine:
     @_one_at_a_time
     def set_pool(self, pool: PoolConfig | Literal["auto"]) -> None:
         """Use another pool from the next step on. Results do not change."""
-        config = _pool(pool, self.worlds)
+        config = build.pool_config(pool, self.worlds)
         code = self._core.set_pool(config)
         if code:
             raise faults.exception(self.spec, Fault(abs(code)), "it refused the pool")
@@ -397,89 +361,6 @@ class Engine:
     def _at(self) -> int:
         return self._core.steps(0) if self._status == "ready" else 0
 
-    # ---- building ------------------------------------------------------------------------------
-
-    def _allocate(self) -> tuple[list[Array], list[Array | None]]:
-        spec = self.spec
-        try:
-            latest = [aligned(self._shape(c), c.dtype) for c in spec.columns]
-            seen = [aligned(self._shape(c), c.dtype) if c.published else None for c in spec.columns]
-        except (MemoryError, ValueError, OverflowError) as error:
-            size = sum(c.row_bytes * c.group.count * (1 + c.published) for c in spec.columns)
-            raise OutOfMemoryError(
-                f"{self._name}: {self.worlds} worlds need {self.worlds * size} bytes for their "
-                f"columns, which could not be had"
-            ) from error
-        return latest, seen
-
-    def _shape(self, column: Any) -> tuple[int, ...]:
-        return (self.worlds, column.group.count, *column.shape)
-
-    def _make_views(self) -> dict[str, Any]:
-        spec = self.spec
-        columns = {c.name: a for c, a in zip(spec.columns, self._latest, strict=True)}
-        seen = {}
-        for c, a in zip(spec.columns, self._seen, strict=True):
-            if a is not None:
-                seen[c.name] = a.view()
-                seen[c.name].flags.writeable = False
-        roles = {c.role: a for c, a in zip(spec.columns, self._latest, strict=True) if c.role}
-        if "terminated" in roles:
-            roles["terminated"] = roles["terminated"].view(bool)
-        group = spec.agents
-        alive = self._latest[0].view(bool)
-        roles["alive"] = alive[:, group.first : group.first + group.count] if group else alive
-        return {
-            "columns": Named("column", columns),
-            "seen": Named("published column", seen),
-            "totals": Totals(spec, self._latest),
-            "roles": roles,
-        }
-
-    def _checker(self, strict: bool) -> ActionCheck | None:
-        column = self.spec.role("action")
-        group = self.spec.agents
-        if column is None or group is None:
-            return None
-        space = getattr(self.model, "action_space", None)
-        return ActionCheck(
-            self._latest[self.spec.column_index(column.name)],
-            self._latest[0].view(bool)[:, group.first : group.first + group.count],
-            group.name,
-            space(self.model.p) if space is not None else None,
-            bool(strict),
-        )
-
-    def _make_core(self, debug: bool, native: dict[str, int]) -> Any:
-        spec = self.spec
-        if not self.compiled:
-            if native:
-                raise ConfigError(f"{self._name}: native functions need compiled=True")
-            return ReferenceCore(spec, self.worlds, self._latest, self._seen)
-        known = [s.name for s in spec.sweeps] + [k.name for k in spec.kinds]
-        for name in native:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ConfigError(
-                    f"{self._name}: native={{{name!r}: ...}} names no sweep or kind{hint}"
-                )
-        from .core import NativeCore
-
-        sweeps = [native.get(s.name, 0) for s in spec.sweeps]
-        handlers = [native.get(k.name, 0) for k in spec.kinds]
-        code = None
-        methods = [(s.name, s.method) for s in spec.sweeps] + [(k.name, k.method) for k in spec.kinds]
-        if any(method is not None and name not in native for name, method in methods):
-            from .compile import compile_model
-
-            code = compile_model(self.model, debug=bool(debug))
-            sweeps = [mine or theirs for mine, theirs in zip(sweeps, code.sweeps, strict=True)]
-            handlers = [mine or theirs for mine, theirs in zip(handlers, code.handlers, strict=True)]
-        return NativeCore(
-            spec, self.worlds, self._latest, self._seen, sweeps, handlers, self._pool, keep=code
-        )
-
     # ---- small checks ----------------------------------------------------------------------
 
     def _mask(self, mask: Any) -> Array | None:
@@ -527,8 +408,8 @@ class Engine:
             )
         return self._core.tick(number), self._core.steps(number)
 
-    def _role(self, role: str) -> Any:
-        view = self._views["roles"].get(role)
+    def _role(self, role: str) -> Array:
+        view = self._views.roles.get(role)
         if view is None:
             raise ConfigError(
                 f"{self.spec.name} declares no {role}: write `name = seer.{role}(...)` in the model"
@@ -544,43 +425,9 @@ class Engine:
                     f"{self._name}.load_state_dict(): the events of world {world} are damaged; "
                     "reset the engine"
                 )
-        self._begun[...] = self._seeded[...] = True
+        self._begun[...] = self._seeds.given[...] = True
         self._last_fault = None
         self._status = "ready"
-
-
-def _instance(model: Any) -> EventModel:
-    if isinstance(model, type) and issubclass(model, EventModel):
-        model = model()
-    if not isinstance(model, EventModel):
-        raise ConfigError(
-            f"Engine(model={model!r}): expected a seer.EventModel or a class derived from it, "
-            f"got {type(model).__name__}"
-        )
-    return model
-
-
-def _count(worlds: Any) -> int:
-    if isinstance(worlds, (bool, np.bool_)) or not hasattr(worlds, "__index__"):
-        raise ConfigError(
-            f"Engine(worlds={worlds!r}): expected a whole number, got {type(worlds).__name__}"
-        )
-    value = operator.index(worlds)
-    if not 1 <= value < 2**31:
-        raise ConfigError(f"Engine(worlds={value}): expected at least 1 and under 2**31, got {value}")
-    return value
-
-
-def _pool(pool: Any, worlds: int) -> PoolConfig:
-    if isinstance(pool, PoolConfig):
-        return pool
-    if pool != "auto":
-        raise ConfigError(f'pool={pool!r}: expected "auto" or a PoolConfig, got {type(pool).__name__}')
-    threads = usable_cpus()
-    axis: Literal["worlds", "lanes"] = (
-        "worlds" if worlds >= 2 * threads or threads == 1 else "lanes"
-    )
-    return PoolConfig(min(threads, 64), axis)
 
 
 def _finish(core: Any, held: dict[str, object]) -> None:

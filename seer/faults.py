@@ -240,7 +240,9 @@ def exception(spec: Any, fault: Fault, fallback: str = "") -> SeerError:
     if fault.code == ESTATE:
         return errors.StateError("only reset and close are legal now: an earlier step failed")
     if fault.code not in _TEXT:
-        return errors.NativeError(f"the native core failed: {fallback or fault.code}", code=fault.code)
+        return errors.NativeError(
+            f"the native core failed: {fallback or fault.code}", code=fault.code
+        )
     kind, text = _TEXT[fault.code]
     words = Words(spec, fault)
     message = f"{spec.name}, world {fault.world}: {text(words)}"

@@ -169,7 +169,9 @@ class _Names:
         self._run.broken(f"{self._what}.{name} does not exist{hint}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._run.broken(f"{self._what}.{name} = ... can't be assigned; write {self._what}.{name}[i]")
+        self._run.broken(
+            f"{self._what}.{name} = ... can't be assigned; write {self._what}.{name}[i]"
+        )
 
     def __repr__(self) -> str:
         return f"<{self._what}: {', '.join(k for k in self.__dict__ if not k.startswith('_'))}>"
@@ -271,7 +273,9 @@ class Context:
         if world.sequences[run.entity] >= faults.NONE:
             return self._refuse(faults.ESEQUENCE, name, to, when, limit=faults.NONE)
         size = WIDE_BYTES if kind.wide else NARROW_BYTES
-        world.push(when, turn, target, run.entity, number, pack(self._layouts[number], fields, size))
+        world.push(
+            when, turn, target, run.entity, number, pack(self._layouts[number], fields, size)
+        )
         return True
 
     def _number(self, name: str) -> int:

@@ -79,9 +79,7 @@ class World:
         self._publish()
         sweeps = [(n, s) for n, s in enumerate(self.spec.sweeps) if s.on_reset]
         first = [item for item in sweeps if not item[1].on_step]
-        then = sorted(
-            (item for item in sweeps if item[1].on_step), key=lambda item: item[1].offset
-        )
+        then = sorted((item for item in sweeps if item[1].on_step), key=lambda item: item[1].offset)
         for number, sweep in first + then:
             self._sweep(number, sweep, 0)
             if self.faults:
@@ -93,7 +91,6 @@ class World:
         begin = self.steps * spec.step
         self._handled = 0
         self.acted[...] = self.alive
-        self._publish()
         sweeps = [(n, s) for n, s in enumerate(spec.sweeps) if s.on_step]
         for number, sweep in sorted(sweeps, key=lambda item: item[1].offset):
             self._windows(begin + sweep.offset)
@@ -318,7 +315,7 @@ class ReferenceCore:
         return self._fault
 
     def tick(self, world: int) -> int:
-        return self._worlds[world].steps * self._spec.step
+        return int(self._worlds[world].steps * self._spec.step)
 
     def steps(self, world: int) -> int:
         return self._worlds[world].steps

@@ -93,7 +93,9 @@ def restore(engine: Engine, state: Mapping[str, Any]) -> None:
         given = state[group]
         expect(set(given) == set(mine), f"{group} named", sorted(mine), sorted(given))
         for name, array in mine.items():
-            _same_form(where, f"{group}[{name!r}]", np.asarray(given[name]), array.shape, array.dtype)
+            _same_form(
+                where, f"{group}[{name!r}]", np.asarray(given[name]), array.shape, array.dtype
+            )
     each, lanes = (worlds,), (worlds, spec.entities)
     count = len(np.asarray(state["events"]))
     for name, shape, dtype in (
