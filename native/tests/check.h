@@ -9,7 +9,7 @@
 
 #include "seer.h"
 
-static int failures; /* of the program; tests run on one thread unless they say otherwise */
+static int failures __attribute__((unused)); /* of the program; tests run on one thread unless they say otherwise */
 
 #define CHECK(condition, ...)                                                                     \
     do {                                                                                          \
