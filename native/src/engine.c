@@ -11,9 +11,10 @@
 #include "phase.h"
 #include "pool.h"
 
-/* A worker takes a shard that is another's home only after waiting this long, unless that other
+/* A worker takes a shard that is another's home only after waiting this long, less if that other
  * did not turn up for the last phase: moving lanes between cores costs more than a short wait. */
 #define STEAL_NS 2500
+#define ABSENT_NS 700
 
 /* ---- alone ---------------------------------------------------------------- */
 
@@ -72,18 +73,20 @@ static seer_phase proceed(seer_worker *w, seer_world *v)
         seer_phase phase = seer_next_phase(w, v);
         count_phase(w, &phase);
         seer_meter(e, v, phase.kind == SEER_PHASE_WINDOW);
-        if (phase.kind == SEER_PHASE_PAUSE) return phase;
-        if (phase.kind != SEER_PHASE_END && e->sharing && seer_worth_sharing(e, v, &phase)) return phase;
-        if (seer_unlikely(v->mailed) || phase.kind == SEER_PHASE_END) {
-            /* at rest: what is still in the mail is filed, and lanes are found too full */
+        int ends = phase.kind <= SEER_PHASE_PAUSE;
+        if (!ends && e->sharing && seer_worth_sharing(e, v, &phase)) return phase;
+        if (seer_unlikely(v->mailed) || ends) {
+            /* at rest: what is still in the mail is filed, lanes are found too full, and no batch
+             * stays linked that the next shared phase may fill */
             seer_phase file = {.kind = SEER_PHASE_FILE, .world = phase.world,
                                .tag = phase.tag - phase.moves};
             run_alone(w, v, &file);
             v->mailed = 0;
         }
-        if (phase.kind == SEER_PHASE_END) {
+        if (ends) {
             v->failed |= w->reported != 0;
             w->reported = 0;
+            if (v->failed) phase.kind = SEER_PHASE_END;
             return phase;
         }
         if (seer_likely(!w->reported)) run_alone(w, v, &phase);
@@ -236,7 +239,7 @@ static void gather(seer_worker *w, seer_world *v)
 static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number)
 {
     seer_engine *e = w->engine;
-    int64_t start = seer_clock(), help_at = start + STEAL_NS, sleep_at = start + e->pool.spin_ns;
+    int64_t start = seer_clock(), sleep_at = start + e->pool.spin_ns;
     int all_claimed = 0;
     w->counters.spins++;
     for (;;) {
@@ -245,10 +248,12 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
             seer_pause();
         }
         int64_t now = seer_clock();
-        int late = now >= help_at;
-        while (!all_claimed && run_stolen(w, phase, number, !late))
-            if (count_done(w, 1)) return 1;
-        all_claimed |= late;
+        if (!all_claimed && now - start >= ABSENT_NS) {
+            int late = now - start >= STEAL_NS;
+            while (run_stolen(w, phase, number, !late))
+                if (count_done(w, 1)) return 1;
+            all_claimed = late;
+        }
         if (now >= sleep_at && all_claimed) break;
     }
     w->counters.sleeps++;
@@ -278,6 +283,10 @@ static int run_world_shared(seer_worker *w, seer_world *v)
     seer_engine *e = w->engine;
     seer_phase phase = proceed(w, v);
     if (phase.kind > SEER_PHASE_PAUSE) {
+        /* The phases that ended other worlds had no claims. relaxed: published by the phase word; a
+         * late CAS still fails, for the words only grow. */
+        for (uint32_t k = 0; k < e->shards; k++)
+            seer_store(&v->shards[k].claim.phase, e->phase_number, relaxed);
         open_phase(w, &phase);
         w->counters.wakes += seer_pool_call(e);
         work_together(w);

@@ -162,7 +162,10 @@ void seer_meter(seer_engine *e, const seer_world *v, uint32_t on)
 static int windows_shared(seer_engine *e, const seer_world *v)
 {
     seer_tuner *t = &e->windows;
-    if (t->left-- > 0) return (int)t->shared;
+    if (t->left > 0) {
+        t->left--;
+        return (int)t->shared;
+    }
     seer_meter(e, v, 0);
     if (t->events > 0) {
         double ns = (double)t->spent / (double)t->events, *mean = &t->ns[t->shared];

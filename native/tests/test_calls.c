@@ -75,6 +75,38 @@ static void step_that_takes_long_pauses_and_goes_on(void)
     }
 }
 
+/* The mail of the last phase before a pause must not be lost, nor its buffers be filled again. */
+static void paused_steps_with_mail_give_the_oracles_results(void)
+{
+    mix_options heavy = {.worlds = 2, .entities = 64, .lookahead = 1000, .step = 30000, .tokens = 1,
+                         .remote = 200, .burst = 8, .work = 6000 / SLOW};
+    mix_columns wanted;
+    mix_totals totals;
+    mix_pending pending;
+    mix_oracle(&heavy, 4, 4, &wanted, &totals, &pending);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        seer_pool_config pool = {.threads = threads, .axis = SEER_AXIS_LANES, .grain = 4, .share = 1,
+                                 .spin_ns = 20000};
+        mix_columns columns;
+        seer_engine *engine = mix_make(&heavy, &pool, &columns);
+        EQUAL(mix_reset(engine, &heavy, 4), 0, "reset");
+        int pauses = 0;
+        for (int s = 0; s < 4; s++) {
+            int code = seer_engine_step(engine, NULL);
+            for (; code == SEER_AGAIN; pauses++) code = seer_engine_continue(engine);
+            EQUAL(code, 0, "step");
+        }
+        CHECK(pauses > 0, "%u threads: no pause in %" PRIu64 " events", threads, totals.handled);
+        mix_pending got = mix_export(engine, &heavy);
+        mix_compare(&heavy, &wanted, &columns, &pending, &got, "with pauses");
+        mix_free_pending(&got);
+        seer_engine_free(engine);
+        mix_free_columns(&columns);
+    }
+    mix_free_pending(&pending);
+    mix_free_columns(&wanted);
+}
+
 static void step_given_up_in_a_pause_can_be_reset(void)
 {
     seer_pool_config pools[64];
@@ -264,6 +296,7 @@ int main(void)
     TEST(uneven_load_changes_hands_and_gives_the_same);
     TEST(workers_that_never_spin_are_woken_for_every_phase);
     TEST(step_that_takes_long_pauses_and_goes_on);
+    TEST(paused_steps_with_mail_give_the_oracles_results);
     TEST(step_given_up_in_a_pause_can_be_reset);
     TEST(second_call_into_a_stepping_engine_is_busy);
     TEST(fork_with_an_idle_pool_works_in_both_processes);
