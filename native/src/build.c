@@ -320,8 +320,6 @@ void seer_clear_world(seer_engine *e, seer_world *v, uint64_t seed, uint64_t epi
     v->pending = 0;
     v->failed = v->mailed = v->copied = 0;
     for (uint32_t k = 0; k < e->shards; k++) {
-        seer_batch *lost = seer_mail_take(&v->shards[k].mailbox); /* of an abandoned step */
-        for (; lost; lost = lost->next) lost->count = 0;
         seer_shard_clear(&v->shards[k], 0);
     }
     for (uint32_t c = 0; c < m->columns; c++) {

@@ -88,7 +88,7 @@ void seer_mail_out(seer_worker *w)
     for (uint32_t k = 0; k < w->letters; k++) {
         uint32_t shard = w->addressee[k];
         seer_batch *batch = &w->batch[w->parity][shard];
-        w->counters.cas_retries += seer_mail_push(&w->world->shards[shard].mailbox, batch);
+        w->counters.cas_retries += seer_mail_push(&w->world->shards[shard].mailbox[w->parity], batch);
     }
     w->letters = 0;
 }

@@ -46,7 +46,8 @@ typedef struct seer_link {
 typedef struct seer_shard {
     /* what others write */
     _Alignas(SEER_APART) seer_claim claim;
-    _Alignas(SEER_APART) seer_mailbox mailbox;
+    /* Two, used in turn: what is sent in one phase is taken in the next, never in the same. */
+    _Alignas(SEER_APART) seer_mailbox mailbox[2];
     /* the holder's */
     _Alignas(SEER_APART) seer_lane *lanes; /* (count,) of this shard */
     seer_link *links;

@@ -24,9 +24,9 @@ void seer_enter_world(seer_worker *w, seer_world *world)
 }
 
 /* Files what other shards have sent here. */
-static void take_mail(seer_worker *w, seer_shard *shard)
+static void take_mail(seer_worker *w, seer_shard *shard, uint32_t parity)
 {
-    for (seer_batch *batch = seer_mail_take(&shard->mailbox); batch; batch = batch->next) {
+    for (seer_batch *batch = seer_mail_take(&shard->mailbox[parity]); batch; batch = batch->next) {
         for (uint32_t k = 0; k < batch->count; k++) {
             seer_event event = batch->events[k];
             if (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE) {
@@ -213,7 +213,8 @@ void seer_bid(seer_worker *w, const seer_shard *shard)
 void seer_run_shard(seer_worker *w, seer_shard *shard, const seer_phase *phase)
 {
     w->shard = shard;
-    take_mail(w, shard);
+    take_mail(w, shard, !w->parity);
+    if (w->alone) take_mail(w, shard, w->parity);
     /* Alone, other shards of this phase may already have sent here: looked at when all are done. */
     if (seer_unlikely(shard->crowded) && !w->alone) seer_find_crowded(w, shard, phase->tag - phase->moves);
     w->tag = phase->tag;

@@ -58,7 +58,7 @@ int seer_model_main(int argc, char **argv, unsigned runs)
     }
     bool fine = rl::simulate<Test>(params);
     if (!fine) kept.print();
-    printf("%s: %s after %llu executions\n", fine ? "ok" : "failed",
+    printf("\n%s: %s after %llu executions\n", fine ? "ok" : "failed",
            rl::test_result_str(params.test_result), (unsigned long long)params.stop_iteration);
     return fine ? 0 : 1;
 }
