@@ -10,6 +10,7 @@ import ast
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,7 +156,7 @@ def info(as_json: Json = False) -> None:
 @app.command()
 def verify(
     model: Annotated[str, typer.Argument(metavar="ID|MODULE:CLASS")],
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = 50,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = 20,
     worlds: Annotated[int, typer.Option(min=1, help="Copies in each run.")] = 3,
     seed: Seed = 0,
     drones: Drones = None,
@@ -171,12 +172,11 @@ def verify(
         result = check(
             model_of(model, _options(sets, drones)), steps=steps, worlds=worlds, seed=seed
         )
-    good = bool(result)
     if as_json:
-        _print_json({"model": model, "ok": good, "report": str(result)})
+        _print_json({"ok": bool(result), **asdict(result)})
     else:
         print(result)
-    if not good:
+    if not result:
         sys.exit(1)
 
 
@@ -188,24 +188,26 @@ def evaluate(
     ],
     episodes: Annotated[int, typer.Option(min=1)] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Of the first episode.")] = 1_000_000,
-    threads: Annotated[int | None, typer.Option(help="Threads; left out: automatic.")] = None,
     drones: Drones = None,
     sets: Set = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
     """Score a policy by the environment's protocol."""
-    from . import show
-    from .inquiry import score
+    from . import registry, show
+    from .evaluate import evaluate as score
 
+    options = _options(sets, drones)
     with show.preparing(f"evaluate {policy} on {env}", quiet=as_json):
-        found = score(
-            env, policy, episodes=episodes, seed=seed, threads=threads,
-            options=_options(sets, drones),
-        )  # fmt: skip
+        made = registry.make(env, **options)
+        try:
+            act = registry.load(policy) if ":" in policy else policy
+            found = score(made, act, episodes, seed).as_dict()
+        finally:
+            made.close()
     if as_json:
         _print_json(found)
     else:
-        show.scores(env, policy, found)
+        show.scores(found)
 
 
 @app.command()

@@ -120,6 +120,12 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
             self.name, self.possible_agents, self._one_action_space, self.engine.action[0]
         )
         self._clipped_before = 0
+        # Views of the columns; a model may declare neither.
+        count = spec.agents.count
+        self._reward = self.engine.reward[0] if spec.role("reward") else np.zeros(count)
+        self._terminated = (
+            self.engine.terminated[0] if spec.role("terminated") else np.zeros(count, np.bool_)
+        )
         self._closed = False
         self._started = False
         self._steps_done = 0
@@ -202,8 +208,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         self._steps_done += 1
 
         rows = self._rows
-        rewards = self.engine.reward[0]
-        over = self.engine.terminated[0] | (self.engine.alive[0] == 0)
+        rewards = self._reward
+        over = self._terminated | (self.engine.alive[0] == 0)
         if rows is not None:
             rewards, over = rewards[rows], over[rows]
         observations = self._observations()

@@ -6,6 +6,7 @@ reached, starts its next episode. Only the engine's own step is timed, not the p
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -18,10 +19,11 @@ from . import registry
 from .album import Album
 from .engine import Engine
 from .errors import ConfigError
+from .evaluate import random_policy
 from .model import EventModel
 from .types import Array, PoolConfig
 
-__all__ = ["Flight", "Preparation", "Report", "model_of", "policy_of", "pool_of", "random_policy"]
+__all__ = ["Flight", "Preparation", "Report", "model_of", "policy_of", "pool_of"]
 
 Policy = Callable[[Array], Array]
 """(world, agent, ...) observations -> (world, agent, ...) actions."""
@@ -68,33 +70,6 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
-
-
-def random_policy(space: Any, shape: tuple[int, ...], dtype: Any, seed: int) -> Policy:
-    """Actions drawn uniformly from one agent's space, for all agents at once.
-
-    Args:
-        space: a Gymnasium Box, Discrete or MultiDiscrete of one agent.
-        shape: of the action array, (world, agent, ...).
-        dtype: of the action array.
-        seed: of the draws.
-
-    Raises:
-        ConfigError: no policy of this kind for that space.
-    """
-    rng = np.random.default_rng(seed)
-    row = shape[2:]
-    if hasattr(space, "low") and hasattr(space, "high"):
-        low = np.maximum(space.low, -1e6).reshape(row)
-        high = np.minimum(space.high, 1e6).reshape(row)
-        return lambda _: rng.uniform(low, high, shape).astype(dtype)
-    if hasattr(space, "nvec"):
-        nvec = np.asarray(space.nvec).reshape(row)
-        return lambda _: rng.integers(0, nvec, shape).astype(dtype)
-    if hasattr(space, "n"):
-        first, count = int(getattr(space, "start", 0)), int(space.n)
-        return lambda _: rng.integers(first, first + count, shape).astype(dtype)
-    raise ConfigError(f"no random policy for the action space {space}")
 
 
 class Flight:
@@ -321,9 +296,8 @@ def policy_of(name: str, policy: str, env: Any, engine: Any, seed: int) -> Polic
     if engine.spec.role("action") is None:
         return None
     if policy == "random":
-        action = engine.action
         space = env.action_space(env.possible_agents[0])
-        return random_policy(space, action.shape, action.dtype, seed)
+        return random_policy(space, engine.action.shape, seed + np.arange(engine.worlds))
     known = {} if ":" in name else dict(registry.find(name).policies)
     if policy not in known:
         raise ConfigError(
@@ -336,9 +310,10 @@ def policy_of(name: str, policy: str, env: Any, engine: Any, seed: int) -> Polic
 def model_of(name: str, options: dict[str, Any]) -> Any:
     """A model by "module:Class", or that of an environment by its id."""
     target = registry.load(name if ":" in name else _model_target(name))
-    model = target if isinstance(target, EventModel) else target(**options)
+    made = registry.is_model(target) or inspect.isfunction(target)
+    model = target(**options) if made and callable(target) else target
     if not isinstance(model, EventModel):
-        raise ConfigError(f"{name} is no seer.EventModel but {type(model).__name__}")
+        raise ConfigError(f"{name} is no seer.EventModel, got {model!r}")
     return model
 
 

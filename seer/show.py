@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from .flight import Flight, Report
 from .registry import Entry
@@ -16,12 +15,8 @@ from .registry import Entry
 __all__ = ["environments", "facts", "flying", "preparing", "report", "scores"]
 
 
-def _console() -> Console:
-    # Made anew each time: the output may have been redirected meanwhile.
-    return Console(highlight=False)
-
-
 def _errors() -> Console:
+    # Made anew each time: the output may have been redirected meanwhile.
     return Console(stderr=True, highlight=False)
 
 
@@ -67,7 +62,6 @@ def flying(flight: Flight, steps: int, *, quiet: bool) -> Iterator[Callable[[], 
 
 def report(r: Report) -> None:
     """The table that ends `seer run`."""
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     rows: list[tuple[str, str]] = [
         ("environment", r.env),
         ("size", f"{r.worlds:,} x {r.agents:,} agents, seed {r.seed}, policy {r.policy}"),
@@ -93,38 +87,31 @@ def report(r: Report) -> None:
         rows.append(("alive at the end", f"{r.alive:,} of {r.worlds * r.agents:,}"))
     if r.picture:
         rows.append(("picture", r.picture))
-    for name, value in rows:
-        table.add_row(name, value, style=None)
-    _console().print(table, soft_wrap=True)
+    _print(rows)
 
 
 def environments(entries: Sequence[Entry]) -> None:
     """The table of `seer envs`."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("id", no_wrap=True)
-    table.add_column("what")
-    for entry in entries:
-        table.add_row(entry.id, entry.summary)
-    _console().print(table)
+    _print([(entry.id, entry.summary) for entry in entries])
 
 
 def facts(found: dict[str, Any]) -> None:
-    """The tables of `seer info`."""
-    console = _console()
+    """The sections of `seer info`."""
     for title, rows in found.items():
-        table = Table(show_header=False, box=None, title=title, title_justify="left")
-        for name, value in rows.items():
-            table.add_row(f"  {name}", _plain(value))
-        console.print(table, soft_wrap=True)
+        print(title)
+        _print([(f"  {name}", _plain(value)) for name, value in rows.items()])
 
 
-def scores(env: str, policy: str, found: dict[str, Any]) -> None:
+def scores(found: dict[str, Any]) -> None:
     """The table of `seer evaluate`."""
-    table = Table(show_header=False, box=None, title=f"{policy} on {env}", title_justify="left")
-    for name, value in found.items():
-        if not isinstance(value, list | tuple) or len(value) <= 2:
-            table.add_row(f"  {name.replace('_', ' ')}", _plain(value))
-    _console().print(table, soft_wrap=True)
+    _print([(n.replace("_", " "), _plain(v)) for n, v in found.items() if n != "returns"])
+
+
+def _print(rows: Sequence[tuple[str, str]]) -> None:
+    """Names and values in two columns; never broken, so that a path can be copied."""
+    width = max(len(name) for name, _ in rows) + 2
+    for name, value in rows:
+        print(f"{name:<{width}}{value}")
 
 
 def _plain(value: Any) -> str:
