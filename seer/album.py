@@ -53,7 +53,7 @@ class Album:
                 images[0].save(self.path)
             else:
                 # One palette for all frames, so that colours don't flicker.
-                palette = images[len(images) // 2].quantize(64)
+                palette = images[len(images) // 2].quantize(32)
                 flat = [
                     image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images
                 ]

@@ -245,14 +245,14 @@ class Preparation:
         return self._flight
 
     def look(self, steps: int) -> None:
-        """Take a picture of world 0 now and then, some 150 in `steps` steps."""
+        """Take a picture of world 0 now and then, some 100 in `steps` steps."""
         if self.album is None or self._flight is None:
             return
         done = len(self._flight.times)
         if self.engine is not self.env.engine:
             # World 0 equals a single environment with its seed, so that one stands for it.
             self.env.engine.step(self.engine.action[:1])
-        if done % max(1, steps // 150) == 0 or done == steps:
+        if done % max(1, steps // 100) == 0 or done == steps:
             self.album.add(self.env.render())
 
     def land(self) -> Report:

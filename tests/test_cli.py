@@ -181,10 +181,11 @@ def test_mistake_in_a_models_declaration_names_the_line(call, tmp_path, monkeypa
 
 def test_fault_of_a_model_is_status_1(call, tmp_path, monkeypatch):
     (tmp_path / "failing_model.py").write_text(
-        "import seer\n\n\nclass Failing(seer.EventModel):\n"
+        "import seer\nfrom gymnasium.spaces import Discrete\n\n\nclass Failing(seer.EventModel):\n"
         "    groups = {'a': 2}\n    agents = 'a'\n"
-        "    act = seer.action('f4')\n    obs = seer.observation('f4')\n\n"
-        "    @seer.sweep(at=0.0)\n    def move(ctx, s, i):\n        ctx.fail(i, 7)\n"
+        "    act = seer.action('i8')\n    obs = seer.observation('f4')\n"
+        "    action_space = staticmethod(lambda p: Discrete(2))\n\n"
+        "    @seer.sweep(at=0.0)\n    def move(ctx, s, i):\n        ctx.fail(7)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     status, _, err = call("run", "failing_model:Failing", *PLAIN)
