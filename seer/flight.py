@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -284,7 +284,7 @@ class Preparation:
             self.env.reset(seed=seed)
 
 
-def pool_of(threads: int | None, worlds: int) -> PoolConfig | str:
+def pool_of(threads: int | None, worlds: int) -> PoolConfig | Literal["auto"]:
     """The pool for so many threads: over worlds where there are enough of them."""
     if threads is None:
         return "auto"
