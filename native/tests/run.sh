@@ -5,12 +5,12 @@
 #
 # asan: AddressSanitizer and UndefinedBehaviorSanitizer; tsan: ThreadSanitizer; all: these and plain.
 # soak: SOAK_EVENTS events (default 1e9) whose counts have to add up. The tests of plain run a
-# shorter soak too. Built files go to $BUILD (default build/native-tests). CC chooses the compiler.
+# shorter soak too. Built files go to $BUILD (default build/ beside this file). CC chooses the compiler.
 set -eu
 cd "$(dirname "$0")"
 mode=${1:-plain}
 length=${2:-short}
-BUILD=${BUILD:-../../build/native-tests}
+BUILD=${BUILD:-build}
 CC=${CC:-cc}
 COMMON="-std=c11 -D_GNU_SOURCE -g -ffp-contract=off -Wall -Wextra -I../include"
 

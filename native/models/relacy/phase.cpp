@@ -21,8 +21,8 @@ struct seer_event {
 };
 
 #include "claim.h"
+#include "futex.h"
 #include "mailbox.h"
-#include "waiter.h"
 
 #ifdef BUG_DONE
 #define DONE relaxed
@@ -43,11 +43,6 @@ struct seer_event {
 namespace {
 
 enum { WORKERS = 2, SHARDS = 3, PHASES = 3 };
-
-struct kernel {
-    rl::mutex lock;
-    rl::condition_variable queue;
-} *futex;
 
 struct phase_test : rl::test_suite<phase_test, WORKERS> {
     struct shard {
@@ -74,7 +69,7 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
     SEER_ATOMIC(uint64_t) done;
     seer_word phase;
     rl::var<int> world; /* the closer's */
-    kernel mine;
+    seer_futex mine;
     int closed;
 
     void before()
@@ -258,20 +253,6 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
 };
 
 } // namespace
-
-void seer_sleep(seer_word *word, uint32_t low)
-{
-    futex->lock.lock($);
-    if ((uint32_t)seer_load(&word->value, relaxed) == low) futex->queue.wait(futex->lock, $);
-    futex->lock.unlock($);
-}
-
-void seer_wake(seer_word *)
-{
-    futex->lock.lock($);
-    futex->queue.notify_all($);
-    futex->lock.unlock($);
-}
 
 int main(int argc, char **argv)
 {

@@ -1,25 +1,17 @@
 /* sleep.cpp - waiter.h under relacy: waiters that sleep at once, an opener who never looks back.
- *
- * The futex here promises only what its lock gives: the comparison reads relaxed under a lock
- * that the waker takes too. So that no wake-up is lost rests on waiter.h alone; a lost one is a
- * deadlock, which relacy reports. What the opener wrote must be visible after the wait. */
+ * A lost wake-up is a deadlock (futex.h). What the opener wrote must be visible after the wait. */
 #include "model.h"
 
-#include "waiter.h"
+#include "futex.h"
 
 namespace {
 
 enum { WAITERS = 2, TURNS = 2 };
 
-struct kernel {
-    rl::mutex lock;
-    rl::condition_variable queue;
-} *futex;
-
 struct sleep_test : rl::test_suite<sleep_test, WAITERS + 1> {
     seer_word word;
     rl::var<int> written[TURNS + 1];
-    kernel mine;
+    seer_futex mine;
 
     void before()
     {
@@ -51,20 +43,6 @@ struct sleep_test : rl::test_suite<sleep_test, WAITERS + 1> {
 };
 
 } // namespace
-
-void seer_sleep(seer_word *word, uint32_t low)
-{
-    futex->lock.lock($);
-    if ((uint32_t)seer_load(&word->value, relaxed) == low) futex->queue.wait(futex->lock, $);
-    futex->lock.unlock($);
-}
-
-void seer_wake(seer_word *)
-{
-    futex->lock.lock($);
-    futex->queue.notify_all($);
-    futex->lock.unlock($);
-}
 
 int main(int argc, char **argv)
 {
