@@ -44,7 +44,7 @@ def coverage(p: Any) -> Policy:
         goals = o[..., start : start + 4 * GOALS].reshape(*o.shape[:-1], GOALS, 4)
         there = goals[..., 0] > 0.5
         mine = there & (goals[..., 3] > 0.5)
-        place = goals[..., 1:3] * p.view
+        place = goals[..., 1:3] * p.sight
 
         # Stay over the middle of one's own points, leaning to a free one that fits in as well.
         first_free = there & ~mine
@@ -93,11 +93,11 @@ class _Own:
         self.p = p
         self.velocity = o[..., 0:3] * p.speed
         self.z = o[..., 3] * p.height
-        self.wall = o[..., 5:9] * p.view
+        self.wall = o[..., 5:9] * p.sight
         near = o[..., OWN : OWN + EACH * p.neighbours]
         near = near.reshape(*o.shape[:-1], p.neighbours, EACH)
         self.there = near[..., 0] > 0.5
-        self.place = near[..., 1:4] * p.view
+        self.place = near[..., 1:4] * p.sight
         self.closing = near[..., 4:7] * p.speed
 
     def walls(self, room: float) -> Any:

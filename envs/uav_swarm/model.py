@@ -37,7 +37,7 @@ class Coverage(Swarm):
     goal_id = seer.column("i4", GOALS, of="drone")
     goal_d2 = seer.column("f8", GOALS, of="drone")  # m^2
     obs = seer.observation("f4", lambda p: own_floats(p) + GOAL_FLOATS)
-    points_near = seer.grid("spot", cell="view", high=side)
+    points_near = seer.grid("spot", cell="sight", high=side)
     coverage = seer.total("mean", "covered")
 
     @staticmethod
@@ -84,12 +84,12 @@ class Coverage(Swarm):
             return
         x = s.pos[i, 0]
         y = s.pos[i, 1]
-        per_view = 1.0 / s.p.view
+        per_sight = 1.0 / s.p.sight
         count = 0
         free = 0
         taken = 0
         mine = 0
-        found = ctx.near("points_near", x, y, max(s.p.view, s.p.sensing))
+        found = ctx.near("points_near", x, y, max(s.p.sight, s.p.sensing))
         for n in range(found):
             j = ctx.found(n)
             owner = s.seen.owner[j]
@@ -117,8 +117,8 @@ class Coverage(Swarm):
         for m in range(count):
             j = s.goal_id[i, m]
             s.obs[i, o] = 1.0
-            s.obs[i, o + 1] = (s.seen.spot[j, 0] - x) * per_view
-            s.obs[i, o + 2] = (s.seen.spot[j, 1] - y) * per_view
+            s.obs[i, o + 1] = (s.seen.spot[j, 0] - x) * per_sight
+            s.obs[i, o + 2] = (s.seen.spot[j, 1] - y) * per_sight
             s.obs[i, o + 3] = 1.0 if s.seen.owner[j] == i else 0.0
             o += 4
         for m in range(4 * (GOALS - count)):

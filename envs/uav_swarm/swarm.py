@@ -89,7 +89,7 @@ class Swarm(seer.EventModel, abstract=True):
     loss = seer.param(0.05, low=0.0, high=1.0, doc="probability that a packet is lost anywhere")
     fading = seer.param(0.0, low=0.0, high=20.0, doc="-ln of the reception left at full range")
 
-    view = seer.param(30.0, low=1.0, high=300.0, doc="how far a drone sees, m")
+    sight = seer.param(30.0, low=1.0, high=300.0, doc="how far a drone sees, m")
     neighbours = seer.param(4, low=1, high=16, doc="how many drones it tells apart")
     memory = seer.param(2.0, low=0.1, doc="time in which what was heard fades, s")
 
@@ -118,7 +118,7 @@ class Swarm(seer.EventModel, abstract=True):
 
     beacon = seer.event()  # to oneself: time to broadcast
     packet = seer.event({"x": "i2", "y": "i2", "z": "i2", "team": "i2"})
-    drones_near = seer.grid("pos", cell="view", high=side)
+    drones_near = seer.grid("pos", cell="sight", high=side)
 
     @staticmethod
     def action_space(p):
@@ -242,12 +242,12 @@ class Swarm(seer.EventModel, abstract=True):
         y = s.pos[i, 1]
         z = s.pos[i, 2]
         world = 100.0 * math.sqrt(s.p.drones / s.p.density)
-        per_view = 1.0 / s.p.view
+        per_sight = 1.0 / s.p.sight
         per_speed = 1.0 / s.p.speed
 
         count = 0
-        closest = s.p.view * s.p.view * 4.0
-        found = ctx.near("drones_near", x, y, z, s.p.view)
+        closest = s.p.sight * s.p.sight * 4.0
+        found = ctx.near("drones_near", x, y, z, s.p.sight)
         for n in range(found):
             j = ctx.found(n)
             if j != i:
@@ -277,17 +277,17 @@ class Swarm(seer.EventModel, abstract=True):
         s.obs[i, 2] = s.vel[i, 2] * per_speed
         s.obs[i, 3] = z / s.p.height
         s.obs[i, 4] = s.charge[i]
-        s.obs[i, 5] = min(x * per_view, 1.0)
-        s.obs[i, 6] = min((world - x) * per_view, 1.0)
-        s.obs[i, 7] = min(y * per_view, 1.0)
-        s.obs[i, 8] = min((world - y) * per_view, 1.0)
+        s.obs[i, 5] = min(x * per_sight, 1.0)
+        s.obs[i, 6] = min((world - x) * per_sight, 1.0)
+        s.obs[i, 7] = min(y * per_sight, 1.0)
+        s.obs[i, 8] = min((world - y) * per_sight, 1.0)
         o = OWN
         for m in range(count):
             j = s.near_id[i, m]
             s.obs[i, o] = 1.0
-            s.obs[i, o + 1] = (s.seen.pos[j, 0] - x) * per_view
-            s.obs[i, o + 2] = (s.seen.pos[j, 1] - y) * per_view
-            s.obs[i, o + 3] = (s.seen.pos[j, 2] - z) * per_view
+            s.obs[i, o + 1] = (s.seen.pos[j, 0] - x) * per_sight
+            s.obs[i, o + 2] = (s.seen.pos[j, 1] - y) * per_sight
+            s.obs[i, o + 3] = (s.seen.pos[j, 2] - z) * per_sight
             s.obs[i, o + 4] = (s.seen.vel[j, 0] - s.vel[i, 0]) * per_speed
             s.obs[i, o + 5] = (s.seen.vel[j, 1] - s.vel[i, 1]) * per_speed
             s.obs[i, o + 6] = (s.seen.vel[j, 2] - s.vel[i, 2]) * per_speed
