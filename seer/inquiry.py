@@ -44,6 +44,7 @@ def facts() -> dict[str, dict[str, Any]]:
 
 
 def _build() -> dict[str, Any]:
+    from .cache import directory
     from .errors import NativeError
 
     try:
@@ -55,6 +56,7 @@ def _build() -> dict[str, Any]:
         "core": str(_core.__file__),
         "struct layout": int(_native.lib.SEER_LAYOUT),
         "most threads": int(_native.lib.SEER_MAX_THREADS),
+        "compiled handlers": str(directory()),
         "event": f"{_native.ffi.sizeof('seer_event')} bytes",
     }
 
