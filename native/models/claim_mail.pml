@@ -10,16 +10,17 @@
  *   - a shard has one holder at a time, and is run exactly once a phase;
  *   - when a shard runs an instant, all mail for it has been filed: what it finds is what was
  *     sent, no more and no less, and nothing of an earlier instant is left behind;
- *   - a batch buffer is not written while it is linked into a mailbox;
+ *   - a batch is not written while somebody files it;
  *   - the end is reached (no deadlock), with mailboxes empty and all that was sent handled.
  *
  * Broken variants, which the checker must refute:
  *   BUG_CLAIM  a claim ignores which phase the word speaks of
  *   BUG_FLUSH  mail is pushed after the shards were reported as done
  *   BUG_BID    the bid is stored after the shards were reported as done
- *   BUG_TAKE   a mailbox is taken by a load and a store instead of an exchange
- *   BUG_PARITY one set of buffers instead of two in turn
- *   BUG_STOLEN shards of others fill the same buffers as the worker's own, which are pushed before
+ *   BUG_PUSH   a batch is pushed by a load and a store instead of a CAS
+ *   BUG_PARITY one set of batches instead of two in turn
+ *   BUG_EARLY  one mailbox a shard instead of two in turn: mail may be taken in its own phase, while
+ *              its sender, who has pushed it, still adds what a stolen shard sends
  */
 #ifndef WORKERS
 #define WORKERS 2
@@ -32,28 +33,28 @@
 #endif
 #define NEVER TIMES
 #define END 255
-#define NODES (WORKERS * 4 * SHARDS)
+#define NODES (WORKERS * 2 * SHARDS)
 #ifdef BUG_PARITY
-#define TURN(p) 0
+#define MINE(s) (me * 2 * SHARDS + (s))
 #else
-#define TURN(p) ((p) & 1)
+#define MINE(s) ((me * 2 + (p & 1)) * SHARDS + (s)) /* this worker's batch for a shard */
 #endif
-#ifdef BUG_STOLEN
-#define SET 0
+#ifdef BUG_EARLY
+#define FILLED(s) ((s) * 2)
+#define EMPTIED(s) ((s) * 2)
 #else
-#define SET stealing
+#define FILLED(s) ((s) * 2 + (p & 1))    /* the mailbox that is filled in this phase */
+#define EMPTIED(s) ((s) * 2 + 1 - (p & 1)) /* the one that is emptied */
 #endif
-/* This worker's buffer for a shard: by turns of the phase, and one for what it steals. */
-#define MINE(s) (((me * 2 + TURN(p)) * 2 + SET) * SHARDS + (s))
 
 typedef instants { byte n[TIMES] };
 
 byte phase = 1;                   /* the open phase; W: closer */
 byte instant[2];                  /* its descriptor, by parity; W: closer */
 byte claim[SHARDS];               /* last phase that claimed; CAS */
-byte head[SHARDS];                /* mailbox: a node + 1, or 0; CAS, exchange */
-byte link[NODES];  /* the node behind; W: its sender, until linked */
-instants batch[NODES]; /* W: sender until linked, then the taker */
+byte head[SHARDS * 2];           /* mailboxes: a node + 1, or 0; CAS, exchange */
+byte link[NODES];                /* the node behind; W: its sender, until linked */
+instants batch[NODES];           /* W: sender; in the next phase the taker */
 byte bid[WORKERS];                /* W: its worker; the closer when nobody holds a claim */
 byte done;                        /* fetch_add */
 instants filed[SHARDS];           /* the calendar; W: holder of the claim */
@@ -61,6 +62,7 @@ instants filed[SHARDS];           /* the calendar; W: holder of the claim */
 /* For the checks alone. */
 bit held[SHARDS];
 bit linked[NODES];
+bit taken[NODES];
 byte ran[SHARDS];                 /* the last phase that ran it */
 instants due[SHARDS];             /* what was sent */
 byte shared;                      /* phases closed */
@@ -78,22 +80,32 @@ inline send(s, t)
         if
         :: s == k || alone -> filed[s].n[t]++
         :: else ->
-            assert(!linked[MINE(s)]);
+            assert(!taken[MINE(s)]);
             batch[MINE(s)].n[t]++
         fi
     :: else
     fi
 }
 
-/* Files all mail of shard k: node by node, each then free again. */
-inline file()
+/* Takes a mailbox of shard k whole and files it, node by node; each is then free again. */
+inline take(box)
 {
+    d_step { node = head[box]; head[box] = 0 }
+    d_step {
+        j = node;
+        do
+        :: j != 0 -> taken[j - 1] = 1; j = link[j - 1]
+        :: else -> break
+        od;
+        j = 0
+    }
     d_step {
         do
         :: node != 0 ->
             j = node - 1;
             assert(linked[j]);
             linked[j] = 0;
+            taken[j] = 0;
             for (t : 0 .. TIMES - 1) {
                 filed[k].n[t] = filed[k].n[t] + batch[j].n[t];
                 batch[j].n[t] = 0
@@ -104,17 +116,6 @@ inline file()
         od;
         t = 0; j = 0
     }
-}
-
-inline take()
-{
-#ifdef BUG_TAKE
-    node = head[k];
-    head[k] = 0;
-#else
-    d_step { node = head[k]; head[k] = 0 }
-#endif
-    file()
 }
 
 /* Runs shard k at instant now; one event after the other. */
@@ -175,15 +176,21 @@ inline flush()
         if
         :: some ->
             do
-            :: node = head[j];
+            :: node = head[FILLED(j)];
                 link[MINE(j)] = node;
                 atomic {
                     if
-                    :: head[j] == node ->
-                        head[j] = MINE(j) + 1;
+#ifdef BUG_PUSH
+                    :: true ->
+#else
+                    :: head[FILLED(j)] == node ->
+#endif
+                        head[FILLED(j)] = MINE(j) + 1;
                         linked[MINE(j)] = 1;
                         break
+#ifndef BUG_PUSH
                     :: else
+#endif
                     fi
                 }
             od
@@ -221,7 +228,7 @@ inline decide()
     :: low != NEVER ->
         d_step { now = low; low = NEVER; alone = 1; k = 0 }
         do
-        :: k < SHARDS -> take(); advance(); k++
+        :: k < SHARDS -> take(k * 2); take(k * 2 + 1); advance(); k++
         :: else -> break
         od;
         skip;
@@ -253,7 +260,7 @@ inline claim_and_run(s)
     if
     :: mine ->
         d_step { assert(!held[k]); held[k] = 1; got++ }
-        take();
+        take(EMPTIED(k));
         advance();
         held[k] = 0
     :: else
@@ -338,7 +345,7 @@ init
     d_step {
         assert(phase == END);
         for (j : 0 .. SHARDS - 1) {
-            assert(head[j] == 0 && !held[j]);
+            assert(head[j * 2] == 0 && head[j * 2 + 1] == 0 && !held[j]);
             for (t : 0 .. TIMES - 1) { assert(due[j].n[t] == 0 && filed[j].n[t] == 0) }
         }
     }

@@ -108,7 +108,9 @@ static void free_shards(seer_engine *e)
         for (size_t k = 0; k < (size_t)e->model.worlds * e->shards; k++)
             seer_arena_free(&e->all_shards[k].arena);
     free(e->all_shards);
+    free(e->maps);
     e->all_shards = NULL;
+    e->maps = NULL;
 }
 
 static void free_workers(seer_engine *e)
@@ -148,7 +150,10 @@ static int make_shards(seer_engine *e)
 {
     const seer_model *m = &e->model;
     size_t count = (size_t)m->worlds * e->shards;
-    if (!(e->all_shards = get(e, count, sizeof(seer_shard)))) return 0;
+    size_t maps = seer_shard_map_bytes(UINT32_C(1) << e->shift) * count;
+    if (e->shards == 1) maps = seer_shard_map_bytes(m->entities) * count;
+    if (!(e->all_shards = get(e, count, sizeof(seer_shard))) || !(e->maps = get(e, maps, 1))) return 0;
+    uint64_t *map = e->maps;
     for (uint32_t world = 0; world < m->worlds; world++) {
         seer_world *v = &e->world[world];
         v->shards = e->all_shards + (size_t)world * e->shards;
@@ -159,7 +164,10 @@ static int make_shards(seer_engine *e)
             s->first = first;
             s->count = end - first;
             s->lanes = e->lanes + (size_t)world * m->entities + first;
-            s->links = e->links + (size_t)world * m->entities + first;
+            s->map = map;
+            map += seer_shard_map_bytes(s->count) / sizeof *map;
+            s->map_stride = (uint32_t)(map - s->map) / (SEER_RING + 1);
+            s->map_summary = s->map_stride - (s->count + 63) / 64;
             s->buckets = e->buckets;
             s->lane_capacity = m->lane_capacity;
             seer_store(&s->claim.phase, e->phase_number, relaxed);
@@ -263,9 +271,8 @@ static int build(seer_engine *e)
     seer_store(&e->bulletin[1].field[7], UINT64_C(1), relaxed);
     plan_shards(e);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
-    e->links = get(e, (size_t)m->worlds * m->entities, sizeof(seer_link));
     e->sweep_ns = get(e, m->sweeps, sizeof(double));
-    if (!e->lanes || !e->links || !e->sweep_ns || !make_worlds(e) || !make_shards(e) || !make_workers(e))
+    if (!e->lanes || !e->sweep_ns || !make_worlds(e) || !make_shards(e) || !make_workers(e))
         return -SEER_ENOMEM;
     return 0;
 }
@@ -301,7 +308,7 @@ void seer_engine_free(seer_engine *e)
         free(e->world[k].totals);
     }
     for (uint32_t c = 0; e->copied && e->model.column && c < e->model.columns; c++) free((void *)e->model.column[c].initial);
-    const void *owned[] = {e->world, e->lanes, e->links, e->grids, e->sweep_ns, e->stops[0], e->stops[1]};
+    const void *owned[] = {e->world, e->lanes, e->grids, e->sweep_ns, e->stops[0], e->stops[1]};
     for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) free((void *)owned[k]);
     const void *copies[] = {e->model.group, e->model.column, e->model.kind, e->model.sweep,
                             e->model.total, e->model.grid, e->model.param};

@@ -119,6 +119,8 @@ typedef struct seer_worker {
     seer_fault fault;        /* the smallest of this call */
     seer_counters counters;
     uint64_t *per_kind;      /* (kinds,) events handled */
+    char *ahead[2];          /* columns whose rows are fetched ahead, and their rows' sizes */
+    uint32_t ahead_bytes[2];
     uint64_t shuffle;
 } seer_worker;
 
@@ -147,7 +149,7 @@ struct seer_engine {
     seer_world *world;       /* (worlds,) */
     seer_worker *worker;     /* (threads,) */
     seer_lane *lanes;        /* (worlds, entities) */
-    seer_link *links;        /* (worlds, entities) */
+    uint64_t *maps;          /* of all shards */
     seer_shard *all_shards;
     uint32_t copied;         /* model's arrays are copies */
     uint64_t bytes;

@@ -19,17 +19,17 @@ int seer_lane_grow(seer_lane *lane, seer_arena *arena)
     return 1;
 }
 
-void seer_lane_push_heap(seer_lane *lane, const seer_event *event)
+void seer_lane_push_heap(seer_lane *lane, seer_record event)
 {
     seer_event *a = lane->rest;
     uint32_t i = lane->count++;
     while (i > 0) {
         uint32_t parent = (i - 1) / 2;
-        if (!seer_before(event, &a[parent])) break;
+        if (!seer_record_before(event, &a[parent])) break;
         a[i] = a[parent];
         i = parent;
     }
-    a[i] = *event;
+    seer_record_put(&a[i], event);
 }
 
 /* Sorts a short rest, earliest last. */
@@ -39,8 +39,7 @@ static void to_sorted(seer_lane *lane)
     lane->count = 0;
     lane->heap = 0;
     for (uint32_t k = 0; k < n; k++) {
-        seer_event event = lane->rest[k];
-        seer_lane_shift_in(lane, &event);
+        seer_lane_shift_in(lane, seer_record_of(&lane->rest[k]));
     }
 }
 

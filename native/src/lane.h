@@ -27,7 +27,7 @@ _Static_assert(sizeof(seer_lane) == 64, "a lane at rest is one cache line");
 
 /* The cold halves, in lane.c. seer_lane_grow returns 0 when memory is short. */
 int seer_lane_grow(seer_lane *lane, seer_arena *arena);
-void seer_lane_push_heap(seer_lane *lane, const seer_event *event);
+void seer_lane_push_heap(seer_lane *lane, seer_record event);
 void seer_lane_pop_heap(seer_lane *lane);
 void seer_lane_to_heap(seer_lane *lane);
 /* Copies all pending events in order; out has room for them. Returns their number. */
@@ -47,29 +47,29 @@ static inline uint32_t seer_lane_length(const seer_lane *lane)
 }
 
 /* Puts an event into rest, which has room and is sorted. */
-static inline void seer_lane_shift_in(seer_lane *lane, const seer_event *event)
+static inline void seer_lane_shift_in(seer_lane *lane, seer_record event)
 {
     seer_event *place = lane->rest + lane->count++;
-    while (place > lane->rest && seer_before(place - 1, event)) {
+    while (place > lane->rest && !seer_record_before(event, place - 1)) {
         place[0] = place[-1];
         place--;
     }
-    *place = *event;
+    seer_record_put(place, event);
 }
 
 /* 0 when memory is short. */
-static inline int seer_lane_insert(seer_lane *lane, seer_arena *arena, const seer_event *event)
+static inline int seer_lane_insert(seer_lane *lane, seer_arena *arena, seer_record event)
 {
     if (lane->head.time == SEER_NEVER) {
-        lane->head = *event;
+        seer_record_put(&lane->head, event);
         return 1;
     }
     if (seer_unlikely(lane->count == lane->room) && !seer_lane_grow(lane, arena)) return 0;
-    if (seer_before(event, &lane->head)) {
-        seer_event old = lane->head; /* earlier than all of rest */
-        lane->head = *event;
-        if (seer_likely(!lane->heap)) lane->rest[lane->count++] = old;
-        else seer_lane_push_heap(lane, &old);
+    if (seer_record_before(event, &lane->head)) {
+        seer_record old = seer_record_of(&lane->head); /* earlier than all of rest */
+        seer_record_put(&lane->head, event);
+        if (seer_likely(!lane->heap)) seer_record_put(&lane->rest[lane->count++], old);
+        else seer_lane_push_heap(lane, old);
     } else if (seer_likely(!lane->heap)) {
         seer_lane_shift_in(lane, event);
     } else {

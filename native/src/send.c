@@ -39,7 +39,7 @@ void seer_report(seer_worker *w, const seer_fault *fault)
 }
 
 /* Nothing more of a handler that failed is reported: one fault an entity and instant. */
-static int refuse(seer_worker *w, int code, uint32_t kind, int64_t to, int64_t time, double value)
+static __attribute__((noinline, cold)) int refuse(seer_worker *w, int code, uint32_t kind, int64_t to, int64_t time, double value)
 {
     if (w->refused) return 0;
     w->refused = 1;
@@ -56,7 +56,8 @@ static int refuse(seer_worker *w, int code, uint32_t kind, int64_t to, int64_t t
 }
 
 /* A copy into the batch for another worker's shard. */
-static int mail(seer_worker *w, uint32_t shard, const seer_event *event, const void *wide)
+static __attribute__((noinline)) int mail(seer_worker *w, uint32_t shard, seer_record event,
+                                          const void *wide)
 {
     seer_batch *batch = &w->batch[w->parity][shard];
     if (seer_unlikely(batch->count + 3 > batch->capacity)) {
@@ -67,18 +68,19 @@ static int mail(seer_worker *w, uint32_t shard, const seer_event *event, const v
         batch->capacity = capacity;
     }
     if (batch->count == 0) w->addressee[w->letters++] = shard;
-    batch->events[batch->count++] = *event;
+    seer_record_put(&batch->events[batch->count++], event);
     if (wide) {
-        memset(&batch->events[batch->count + 1], 0, sizeof *event);
+        memset(&batch->events[batch->count], 0, 2 * sizeof(seer_event));
         memcpy(&batch->events[batch->count], wide, SEER_WIDE_BYTES);
         batch->count += 2;
     }
     w->counters.mailed++;
-    uint64_t key = w->engine->model.lookahead ? seer_bucket(w->engine->buckets, event->time)
-                                              : (uint64_t)event->time;
-    if (key < w->bid || (key == w->bid && event->round < w->bid_round)) {
+    uint32_t round = (uint32_t)(event.address >> 48);
+    uint64_t key = w->engine->model.lookahead ? seer_bucket(w->engine->buckets, (int64_t)event.time)
+                                              : event.time;
+    if (key < w->bid || (key == w->bid && round < w->bid_round)) {
         w->bid = key;
-        w->bid_round = event->round;
+        w->bid_round = round;
     }
     return 1;
 }
@@ -93,12 +95,13 @@ void seer_mail_out(seer_worker *w)
     w->letters = 0;
 }
 
-static inline int post(seer_worker *w, uint32_t kind, int64_t to, int64_t ticks, uint64_t payload,
-                       const void *wide)
+static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t kind, int64_t to,
+                                                      int64_t ticks, uint64_t payload,
+                                                      const void *wide)
 {
     const seer_model *m = &w->engine->model;
     uint32_t self = w->ctx.entity;
-    int64_t time = w->ctx.now + ticks;
+    int64_t time = (int64_t)((uint64_t)w->ctx.now + (uint64_t)ticks);
     if (seer_unlikely(kind >= m->kinds || !(m->kind[kind].flags & SEER_KIND_WIDE) != !wide))
         return refuse(w, SEER_EKIND, kind, to, time, 0);
     if (seer_unlikely((uint64_t)to >= m->entities)) return refuse(w, SEER_ETARGET, kind, to, time, 0);
@@ -108,23 +111,24 @@ static inline int post(seer_worker *w, uint32_t kind, int64_t to, int64_t ticks,
     }
     if (to != self && seer_unlikely(ticks < m->lookahead))
         return refuse(w, SEER_ECAUSALITY, kind, to, time, 0);
-    uint32_t round = ticks ? 0 : w->ctx.round + 1;
+    uint64_t round = ticks ? 0 : w->ctx.round + 1;
     if (seer_unlikely(round > m->max_rounds)) return refuse(w, SEER_EROUNDS, kind, to, time, 0);
-
     seer_lane *own = &w->lanes[self];
     if (seer_unlikely(own->sequence == UINT32_MAX))
         return refuse(w, SEER_ESEQUENCE, kind, to, time, 0);
-    seer_event event = {.time = time, .source = self, .sequence = own->sequence++,
-                        .target = (uint32_t)to, .kind = (uint16_t)kind, .round = (uint16_t)round,
-                        .payload = payload};
+
+    seer_record event = {(uint64_t)time, self | (uint64_t)own->sequence++ << 32,
+                         (uint64_t)to | (uint64_t)kind << 32 | round << 48, payload};
     w->pending++;
     w->counters.sent++;
     seer_shard *shard = w->shard;
-    uint32_t there = (uint32_t)to >> w->shift;
-    if (seer_unlikely(there != shard->first >> w->shift)) {
+    uint32_t i = (uint32_t)to - shard->first;
+    if (seer_unlikely(i >= shard->count)) {
+        uint32_t there = (uint32_t)to >> w->shift;
         if (!w->alone)
-            return mail(w, there, &event, wide) ? 1 : refuse(w, SEER_ENOMEM, kind, to, time, 0);
+            return mail(w, there, event, wide) ? 1 : refuse(w, SEER_ENOMEM, kind, to, time, 0);
         shard = &w->world->shards[there];
+        i = (uint32_t)to - shard->first;
     }
     if (wide) {
         uint32_t slot = seer_arena_wide(&shard->arena);
@@ -132,14 +136,13 @@ static inline int post(seer_worker *w, uint32_t kind, int64_t to, int64_t ticks,
         memcpy(seer_arena_payload(&shard->arena, slot), wide, SEER_WIDE_BYTES);
         event.payload = slot;
     }
-    uint32_t i = (uint32_t)to - shard->first;
     int filed;
     if ((uint32_t)to == w->running) {
         /* relisted when the running handler's lane is through */
-        filed = seer_lane_insert(&shard->lanes[i], &shard->arena, &event);
+        filed = seer_lane_insert(own, &shard->arena, event);
         if (seer_unlikely(own->count >= shard->lane_capacity)) shard->crowded = 1;
     } else {
-        filed = seer_shard_file(shard, i, &event);
+        filed = seer_shard_file(shard, i, event);
     }
     return seer_likely(filed) ? 1 : refuse(w, SEER_ENOMEM, kind, to, time, 0);
 }

@@ -1,14 +1,11 @@
 #include "shard.h"
 
-void seer_shard_look_far(seer_shard *shard)
+void seer_shard_look_far(seer_shard *shard, uint32_t *ids)
 {
-    uint32_t i = shard->far;
-    shard->far = SEER_NONE;
+    uint32_t n = seer_shard_gather(shard, SEER_SLOT_FAR, ids);
     shard->far_min = UINT64_MAX;
-    while (i != SEER_NONE) {
-        uint32_t next = shard->links[i].next;
-        seer_lane *lane = &shard->lanes[i];
-        seer_shard_list(shard, i, lane, seer_bucket(shard->buckets, lane->head.time));
-        i = next;
+    for (uint32_t k = 0; k < n; k++) {
+        seer_lane *lane = &shard->lanes[ids[k]];
+        seer_shard_list(shard, ids[k], lane, seer_bucket(shard->buckets, lane->head.time));
     }
 }

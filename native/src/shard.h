@@ -1,11 +1,14 @@
 /* shard.h - the upper layer of the queue: a block of lanes, and which of them have events when.
  *
  * The calendar lists lanes, not events, by the bucket of their earliest event: 64 buckets in a
- * ring that begins at `base`, doubly linked so that a lane moves in O(1), a bitmap to find the
- * next one, and one list for all that lies beyond. All but the claim and the mailbox is touched
- * only by the holder of the claim. */
+ * ring that begins at `base`, and one for all that lies beyond. A bucket is a bitmap of lanes, so
+ * that a lane moves in O(1), is found in the order of its memory, and costs a bit (lists with links
+ * took a quarter longer per event); large bitmaps have a summary with a bit for each word. All but
+ * the claim and the mailboxes is touched only by the holder of the claim. */
 #ifndef SEER_SHARD_H
 #define SEER_SHARD_H
+
+#include <string.h>
 
 #include "claim.h"
 #include "lane.h"
@@ -39,10 +42,6 @@ static inline int64_t seer_bucket_end(seer_buckets buckets, uint64_t bucket)
     return (int64_t)((edge + buckets.inverse - 1) / buckets.inverse);
 }
 
-typedef struct seer_link {
-    uint32_t next, prev; /* lanes of the shard, SEER_NONE at either end */
-} seer_link;
-
 typedef struct seer_shard {
     /* what others write */
     _Alignas(SEER_APART) seer_claim claim;
@@ -50,49 +49,52 @@ typedef struct seer_shard {
     _Alignas(SEER_APART) seer_mailbox mailbox[2];
     /* the holder's */
     _Alignas(SEER_APART) seer_lane *lanes; /* (count,) of this shard */
-    seer_link *links;
+    uint64_t *map;         /* (SEER_RING + 1, map_stride): summary, then a bit for each lane */
+    uint32_t map_stride, map_summary; /* words; words of the summary, 0 for a small map */
     uint32_t first, count; /* entity ids [first, first + count) */
     seer_buckets buckets;
     uint64_t base;     /* the bucket of the last window; no event lies before it */
-    uint64_t occupied; /* bit k: ring[k] lists a lane */
-    uint64_t far_min;  /* no lane in far has an earlier bucket */
-    uint32_t far;
+    uint64_t occupied; /* bit k: bucket k of the ring lists a lane */
+    uint64_t far_min;  /* no lane beyond the ring has an earlier bucket */
     uint32_t lane_capacity;
     uint32_t crowded;  /* some lane may have passed its capacity */
-    uint32_t ring[SEER_RING];
+    uint32_t listed[SEER_RING + 1]; /* how many lanes a bucket lists */
     seer_arena arena;
 } seer_shard;
 
-/* Moves the lanes of the far list that the ring has come to cover. */
-void seer_shard_look_far(seer_shard *shard);
+enum { SEER_SMALL_MAP = 8 }; /* words that are looked through without a summary */
+
+static inline size_t seer_shard_map_bytes(uint32_t lanes)
+{
+    size_t words = (lanes + 63) / 64, summary = words > SEER_SMALL_MAP ? (words + 63) / 64 : 0;
+    return (SEER_RING + 1) * (words + summary) * sizeof(uint64_t);
+}
+
+/* Moves the lanes beyond the ring that it has come to cover. */
+void seer_shard_look_far(seer_shard *shard, uint32_t *ids);
 
 static inline void seer_shard_list(seer_shard *shard, uint32_t i, seer_lane *lane, uint64_t bucket)
 {
-    uint32_t *head;
+    unsigned slot = bucket & (SEER_RING - 1);
     if (seer_likely(bucket - shard->base < SEER_RING)) {
-        lane->slot = bucket & (SEER_RING - 1);
-        shard->occupied |= UINT64_C(1) << lane->slot;
-        head = &shard->ring[lane->slot];
+        shard->occupied |= UINT64_C(1) << slot;
     } else {
-        lane->slot = SEER_SLOT_FAR;
+        slot = SEER_SLOT_FAR;
         if (bucket < shard->far_min) shard->far_min = bucket;
-        head = &shard->far;
     }
-    shard->links[i] = (seer_link){*head, SEER_NONE};
-    if (*head != SEER_NONE) shard->links[*head].prev = i;
-    *head = i;
+    uint64_t *map = shard->map + (size_t)slot * shard->map_stride;
+    if (shard->map_summary) map[i >> 12] |= UINT64_C(1) << (i >> 6 & 63);
+    map[shard->map_summary + (i >> 6)] |= UINT64_C(1) << (i & 63);
+    shard->listed[slot]++;
+    lane->slot = (uint8_t)slot;
 }
 
 static inline void seer_shard_unlist(seer_shard *shard, uint32_t i, seer_lane *lane)
 {
-    seer_link link = shard->links[i];
-    if (link.next != SEER_NONE) shard->links[link.next].prev = link.prev;
-    if (link.prev != SEER_NONE) shard->links[link.prev].next = link.next;
-    else if (lane->slot == SEER_SLOT_FAR) shard->far = link.next;
-    else {
-        shard->ring[lane->slot] = link.next;
-        if (link.next == SEER_NONE) shard->occupied &= ~(UINT64_C(1) << lane->slot);
-    }
+    unsigned slot = lane->slot;
+    uint64_t *map = shard->map + (size_t)slot * shard->map_stride;
+    map[shard->map_summary + (i >> 6)] &= ~(UINT64_C(1) << (i & 63)); /* the summary may stay */
+    if (--shard->listed[slot] == 0 && slot < SEER_RING) shard->occupied &= ~(UINT64_C(1) << slot);
     lane->slot = SEER_SLOT_NONE;
 }
 
@@ -110,7 +112,7 @@ static inline void seer_shard_relist(seer_shard *shard, uint32_t i, seer_lane *l
 }
 
 /* Files an event in a lane that is not running. 0 when memory is short. */
-static inline int seer_shard_file(seer_shard *shard, uint32_t i, const seer_event *event)
+static inline int seer_shard_file(seer_shard *shard, uint32_t i, seer_record event)
 {
     seer_lane *lane = &shard->lanes[i];
     int64_t before = lane->head.time;
@@ -129,22 +131,43 @@ static inline uint64_t seer_shard_near(const seer_shard *shard)
     return shard->base + (unsigned)__builtin_ctzll(turned);
 }
 
-/* Lets the calendar begin at a bucket that nothing lies before. */
-static inline void seer_shard_advance(seer_shard *shard, uint64_t bucket)
+/* The lanes of 64 into ids, in order. */
+static inline uint32_t seer_shard_word(uint64_t word, uint32_t first, uint32_t *ids, uint32_t n)
 {
-    shard->base = bucket;
-    if (seer_unlikely(shard->far_min <= bucket)) seer_shard_look_far(shard);
+    for (; word; word &= word - 1) ids[n++] = first + (uint32_t)__builtin_ctzll(word);
+    return n;
 }
 
-/* The lanes of the base bucket into ids (their slots are left as they are); their number. */
-static inline uint32_t seer_shard_gather(seer_shard *shard, uint32_t *ids)
+/* Takes the lanes of a bucket out into ids, in order; their slots are left as they are. */
+static inline uint32_t seer_shard_gather(seer_shard *shard, unsigned slot, uint32_t *ids)
 {
-    unsigned slot = shard->base & (SEER_RING - 1);
+    uint64_t *map = shard->map + (size_t)slot * shard->map_stride, *bits = map + shard->map_summary;
     uint32_t n = 0;
-    for (uint32_t i = shard->ring[slot]; i != SEER_NONE; i = shard->links[i].next) ids[n++] = i;
-    shard->ring[slot] = SEER_NONE;
-    shard->occupied &= ~(UINT64_C(1) << slot);
+    if (!shard->map_summary) {
+        for (uint32_t k = 0; k < shard->map_stride; k++) {
+            n = seer_shard_word(bits[k], k * 64, ids, n);
+            bits[k] = 0;
+        }
+    } else {
+        for (uint32_t k = 0; k < shard->map_summary; k++) {
+            for (uint64_t some = map[k]; some; some &= some - 1) {
+                uint32_t at = k * 64 + (uint32_t)__builtin_ctzll(some);
+                n = seer_shard_word(bits[at], at * 64, ids, n);
+                bits[at] = 0;
+            }
+            map[k] = 0;
+        }
+    }
+    shard->listed[slot] = 0;
+    if (slot < SEER_RING) shard->occupied &= ~(UINT64_C(1) << slot);
     return n;
+}
+
+/* Lets the calendar begin at a bucket that nothing lies before; ids is scratch for its lanes. */
+static inline void seer_shard_advance(seer_shard *shard, uint64_t bucket, uint32_t *ids)
+{
+    shard->base = bucket;
+    if (seer_unlikely(shard->far_min <= bucket)) seer_shard_look_far(shard, ids);
 }
 
 static inline void seer_shard_clear(seer_shard *shard, uint64_t base)
@@ -154,8 +177,8 @@ static inline void seer_shard_clear(seer_shard *shard, uint64_t base)
         seer_lane_clear(&shard->lanes[i]);
         shard->lanes[i].slot = SEER_SLOT_NONE;
     }
-    for (int k = 0; k < SEER_RING; k++) shard->ring[k] = SEER_NONE;
-    shard->far = SEER_NONE;
+    memset(shard->map, 0, seer_shard_map_bytes(shard->count));
+    memset(shard->listed, 0, sizeof shard->listed);
     shard->far_min = UINT64_MAX;
     shard->occupied = 0;
     shard->base = base;

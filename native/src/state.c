@@ -82,7 +82,7 @@ int seer_file_all(seer_engine *e, seer_world *v, const seer_event *events, const
                 if (event.payload == SEER_NONE) return -SEER_ENOMEM;
                 memcpy(seer_arena_payload(&s->arena, (uint32_t)event.payload), wide, SEER_WIDE_BYTES);
             }
-            if (!seer_shard_file(s, entity - s->first, &event)) return -SEER_ENOMEM;
+            if (!seer_shard_file(s, entity - s->first, seer_record_of(&event))) return -SEER_ENOMEM;
             pending++;
         }
     }

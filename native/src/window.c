@@ -18,6 +18,16 @@ void seer_enter_world(seer_worker *w, seer_world *world)
         w->table[2 * c] = seer_rows(engine, index, c, m->column[c].latest);
         w->table[2 * c + 1] = m->column[c].seen ? seer_rows(engine, index, c, m->column[c].seen) : NULL;
     }
+    int ahead = 0;
+    for (uint64_t rest = engine->row_ahead; rest; rest &= rest - 1, ahead++) {
+        unsigned c = (unsigned)__builtin_ctzll(rest);
+        w->ahead[ahead] = w->table[2 * c];
+        w->ahead_bytes[ahead] = m->column[c].row_bytes;
+    }
+    for (; ahead < 2; ahead++) { /* the lane itself, once more */
+        w->ahead[ahead] = (char *)w->lanes;
+        w->ahead_bytes[ahead] = sizeof(seer_lane);
+    }
     w->ctx.world = index;
     w->ctx.totals = world->totals;
     w->ctx.step = world->steps;
@@ -38,7 +48,7 @@ static void take_mail(seer_worker *w, seer_shard *shard, uint32_t parity)
             }
             if (event.payload == SEER_NONE && (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE))
                 goto short_of_memory;
-            if (seer_likely(seer_shard_file(shard, event.target - shard->first, &event))) continue;
+            if (seer_likely(seer_shard_file(shard, event.target - shard->first, seer_record_of(&event)))) continue;
         short_of_memory:
             seer_report(w, &(seer_fault){.code = SEER_ENOMEM, .world = w->ctx.world,
                                          .entity = event.target, .source = event.source,
@@ -77,14 +87,11 @@ void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t tag)
     }
 }
 
-static void fetch_ahead(const seer_worker *w, const seer_shard *shard, uint32_t i)
+static inline void fetch_ahead(const seer_worker *w, const seer_shard *shard, uint32_t i)
 {
     seer_prefetch(&shard->lanes[i]);
-    const seer_model *m = &w->engine->model;
-    for (uint64_t rest = w->engine->row_ahead; rest; rest &= rest - 1) {
-        unsigned c = (unsigned)__builtin_ctzll(rest);
-        seer_prefetch(w->table[2 * c] + (size_t)(shard->first + i) * m->column[c].row_bytes);
-    }
+    seer_prefetch(w->ahead[0] + (size_t)(shard->first + i) * w->ahead_bytes[0]);
+    seer_prefetch(w->ahead[1] + (size_t)(shard->first + i) * w->ahead_bytes[1]);
 }
 
 static void handler_failed(seer_worker *w, const seer_event *event)
@@ -138,10 +145,10 @@ static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64
 
 static void run_window(seer_worker *w, seer_shard *shard, const seer_phase *phase)
 {
-    seer_shard_advance(shard, phase->bucket);
+    seer_shard_advance(shard, phase->bucket, w->ids);
     if (!(shard->occupied >> (shard->base & (SEER_RING - 1)) & 1)) return;
     uint32_t *ids = w->ids;
-    uint32_t n = seer_shard_gather(shard, ids);
+    uint32_t n = seer_shard_gather(shard, shard->base & (SEER_RING - 1), ids);
     for (uint32_t k = 0; k < n && k < AHEAD; k++) fetch_ahead(w, shard, ids[k]);
     int instant = w->engine->model.lookahead == 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -181,23 +188,25 @@ static void run_sweep(seer_worker *w, seer_shard *shard, const seer_phase *phase
     w->sweep = SEER_NONE;
 }
 
-static void bid_least(seer_worker *w, const seer_shard *shard, uint32_t i)
+static void bid_least(seer_worker *w, const seer_shard *shard, unsigned slot)
 {
-    for (; i != SEER_NONE; i = shard->links[i].next) {
-        const seer_event *head = &shard->lanes[i].head;
-        uint64_t key = (uint64_t)head->time;
-        if (key > w->bid || (key == w->bid && head->round >= w->bid_round)) continue;
-        w->bid = key;
-        w->bid_round = head->round;
-    }
+    const uint64_t *bits = shard->map + (size_t)slot * shard->map_stride + shard->map_summary;
+    for (uint32_t k = 0; k < (shard->count + 63) / 64; k++)
+        for (uint64_t word = bits[k]; word; word &= word - 1) {
+            const seer_event *head = &shard->lanes[k * 64 + (uint32_t)__builtin_ctzll(word)].head;
+            uint64_t key = (uint64_t)head->time;
+            if (key > w->bid || (key == w->bid && head->round >= w->bid_round)) continue;
+            w->bid = key;
+            w->bid_round = head->round;
+        }
 }
 
 /* With lookahead 0 a bid names the very instant and round. */
 static void bid_instant(seer_worker *w, const seer_shard *shard)
 {
     uint64_t near = seer_shard_near(shard);
-    if (near != UINT64_MAX) bid_least(w, shard, shard->ring[near & (SEER_RING - 1)]);
-    if (shard->far_min <= near) bid_least(w, shard, shard->far);
+    if (near != UINT64_MAX) bid_least(w, shard, near & (SEER_RING - 1));
+    if (shard->far_min <= near) bid_least(w, shard, SEER_SLOT_FAR);
 }
 
 void seer_bid(seer_worker *w, const seer_shard *shard)

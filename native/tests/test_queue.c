@@ -54,7 +54,7 @@ static void lane_against_a_sorted_list_pops_in_the_same_order(void)
         for (uint32_t k = 0; k < 4000; k++) {
             if (l.count < most && dice(&state) % 100 < 60) {
                 seer_event e = some_event(&state, now, span, k);
-                CHECK(seer_lane_insert(&lane, &arena, &e), "memory");
+                CHECK(seer_lane_insert(&lane, &arena, seer_record_of(&e)), "memory");
                 list_insert(&l, e);
             } else if (l.count) {
                 seer_event e = list_pop(&l);
@@ -95,8 +95,10 @@ static toy toy_make(int64_t width, uint64_t seed)
     toy t = {.shard = zeros(sizeof(seer_shard)), .lanes = zeros(LANES * sizeof(seer_lane)),
              .state = seed};
     t.shard->lanes = t.lanes;
-    t.shard->links = zeros(LANES * sizeof(seer_link));
     t.shard->count = LANES;
+    t.shard->map = zeros(seer_shard_map_bytes(LANES));
+    t.shard->map_stride = (uint32_t)(seer_shard_map_bytes(LANES) / (SEER_RING + 1) / sizeof(uint64_t));
+    t.shard->map_summary = t.shard->map_stride - (LANES + 63) / 64;
     t.shard->lane_capacity = 1 << 20;
     t.shard->buckets = seer_buckets_of(width);
     seer_shard_clear(t.shard, 0);
@@ -107,7 +109,7 @@ static void toy_free(toy *t)
 {
     seer_arena_free(&t->shard->arena);
     for (int i = 0; i < LANES; i++) free(t->want[i].item);
-    free(t->shard->links), free(t->shard), free(t->lanes);
+    free(t->shard->map), free(t->shard), free(t->lanes);
 }
 
 static void toy_file(toy *t, int64_t from, int64_t span)
@@ -115,7 +117,7 @@ static void toy_file(toy *t, int64_t from, int64_t span)
     uint32_t i = (uint32_t)(dice(&t->state) % LANES);
     seer_event e = some_event(&t->state, from, span, t->sequence++);
     e.target = i;
-    CHECK(seer_shard_file(t->shard, i, &e), "memory");
+    CHECK(seer_shard_file(t->shard, i, seer_record_of(&e)), "memory");
     list_insert(&t->want[i], e);
     t->pending++;
 }
@@ -138,12 +140,13 @@ static void toy_window(toy *t)
     uint64_t next = near < t->shard->far_min ? near : t->shard->far_min;
     /* It may name a bucket whose lanes have gone elsewhere, never a later one. */
     CHECK(next <= truth, "next bucket %" PRIu64 " lies after the truth %" PRIu64, next, truth);
-    seer_shard_advance(t->shard, next);
+    uint32_t ids[LANES];
+    seer_shard_advance(t->shard, next, ids);
     if (!(t->shard->occupied >> (next & (SEER_RING - 1)) & 1)) {
         CHECK(next < truth, "bucket %" PRIu64 " should list a lane", next);
         return;
     }
-    uint32_t ids[LANES], n = seer_shard_gather(t->shard, ids);
+    uint32_t n = seer_shard_gather(t->shard, next & (SEER_RING - 1), ids);
     int64_t limit = seer_bucket_end(t->shard->buckets, next);
     for (uint32_t k = 0; k < n; k++) {
         seer_lane *lane = &t->lanes[ids[k]];
