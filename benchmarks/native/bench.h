@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static inline double bench_clock(clockid_t which)
 {
@@ -19,6 +20,36 @@ static inline double bench_clock(clockid_t which)
 /* ns, wall; ns, processor time of the whole process. */
 static inline double bench_now(void) { return bench_clock(CLOCK_MONOTONIC); }
 static inline double bench_cpu(void) { return bench_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
+/* ns of processor time spent by the whole machine, 0 where that is not known. */
+static inline double bench_machine(void)
+{
+    unsigned long long t[8] = {0}; /* user nice system idle iowait irq softirq steal */
+    FILE *f = fopen("/proc/stat", "r");
+    int n = f ? fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
+                       &t[4], &t[5], &t[6], &t[7]) : 0;
+    if (f)
+        fclose(f);
+    double ticks = (double)(t[0] + t[1] + t[2] + t[5] + t[6] + t[7]);
+    return n == 8 ? ticks * 1e9 / (double)sysconf(_SC_CLK_TCK) : 0;
+}
+
+/* What else ran: how many CPUs all other processes kept busy since a moment. */
+typedef struct bench_moment {
+    double wall, own, machine;
+} bench_moment;
+
+static inline bench_moment bench_mark(void)
+{
+    return (bench_moment){bench_now(), bench_cpu(), bench_machine()};
+}
+
+static inline double bench_others(bench_moment since)
+{
+    bench_moment now = bench_mark();
+    double others = (now.machine - since.machine - (now.own - since.own)) / (now.wall - since.wall);
+    return others > 0 ? others : 0;
+}
 
 static int bench_compare(const void *a, const void *b)
 {

@@ -9,8 +9,6 @@
  * gives the cost of the call without a hand-over; an empty parallel region of libgomp (with
  * -fopenmp) is the baseline. Batches of the three in turn; medians and quartiles over batches.
  */
-#include <unistd.h>
-
 #include "bench.h"
 #include "seer.h"
 
@@ -107,6 +105,7 @@ int main(int argc, char **argv)
     seer_engine *one = engine_new(threads, 1, spin_us), *many = engine_new(threads, threads, spin_us);
     static double alone[REPEATS], shared[REPEATS], region[REPEATS], ratio[REPEATS], added[REPEATS];
     seer_counters counters;
+    bench_moment start = bench_mark();
     for (int r = -1; r < repeat; r++) { /* the first round warms up */
         int k = r < 0 ? 0 : r;
         alone[k] = step_ns(one);
@@ -117,8 +116,8 @@ int main(int argc, char **argv)
     }
     seer_engine_counters(many, &counters, NULL);
     printf("{\"bench\":\"handover\",\"threads\":%u,\"worlds\":%u,\"spin_us\":%u,\"batch\":%d,"
-           "\"repeat\":%d,\"cpus\":%ld,\"shared\":%llu,\"sleeps\":%llu,\"wakes\":%llu",
-           threads, threads, spin_us, BATCH, repeat, sysconf(_SC_NPROCESSORS_ONLN),
+           "\"repeat\":%d,\"cpus\":%ld,\"others\":%.3f,\"shared\":%llu,\"sleeps\":%llu,\"wakes\":%llu",
+           threads, threads, spin_us, BATCH, repeat, sysconf(_SC_NPROCESSORS_ONLN), bench_others(start),
            (unsigned long long)counters.shared, (unsigned long long)counters.sleeps,
            (unsigned long long)counters.wakes);
     bench_field("step_ns", bench_summary(shared, repeat));

@@ -10,8 +10,6 @@
  */
 #include "phold.h"
 
-#include <unistd.h>
-
 #include "bench.h"
 
 typedef struct phold_row {

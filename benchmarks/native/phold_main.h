@@ -93,17 +93,18 @@ static phold_options phold_parse(int argc, char **argv)
     return o;
 }
 
-static void phold_report(const phold_options *o, int c, const phold_result *last, double *ns,
+static void phold_report(const phold_options *o, double others, int c, const phold_result *last, double *ns,
                          double *cpu, double *heap, double *heap_cpu, double *first, double *ratio,
                          double *ratio_cpu, double *speedup)
 {
     const phold_params *p = &o->params;
     printf("{\"bench\":\"phold\",\"entities\":%u,\"each\":%u,\"lookahead\":%g,\"work\":%u,"
            "\"hot\":%u,\"skew\":%g,\"skew_events\":%g,\"threads\":%u,\"axis\":\"%s\",\"grain\":%u,"
-           "\"spin_us\":%g,\"step\":%g,\"steps\":%u,\"repeat\":%d,\"cpus\":%ld",
+           "\"spin_us\":%g,\"step\":%g,\"steps\":%u,\"repeat\":%d,\"cpus\":%ld,\"others\":%.3f",
            p->entities, p->each, p->lookahead, p->work, p->hot, p->skew, p->skew_events,
            o->threads[c], o->pool.axis == SEER_AXIS_LANES ? "lanes" : "worlds", o->pool.grain,
-           o->pool.spin_ns / 1e3, p->step, p->steps, o->repeat, sysconf(_SC_NPROCESSORS_ONLN));
+           o->pool.spin_ns / 1e3, p->step, p->steps, o->repeat, sysconf(_SC_NPROCESSORS_ONLN),
+           others);
     printf(",\"events\":%llu,\"windows\":%llu,\"events_per_window\":%.1f,\"shared\":%llu,"
            "\"steals\":%llu,\"cas_retries\":%llu,\"sleeps\":%llu,\"wakes\":%llu",
            (unsigned long long)last->events, (unsigned long long)last->windows,
@@ -139,6 +140,7 @@ int main(int argc, char **argv)
         if (!(engine[c] = phold_engine_new(&o.params, &o.pool)))
             return 1;
     }
+    bench_moment start = bench_mark();
     for (int r = -1; r < o.repeat; r++) { /* the first round warms up */
         int k = r < 0 ? 0 : r;
         if (o.heap) {
@@ -161,6 +163,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    double others = bench_others(start);
     if (!o.cases) {
         printf("{\"bench\":\"phold\",\"entities\":%u,\"each\":%u,\"events\":%llu",
                o.params.entities, o.params.each, (unsigned long long)reference.events);
@@ -182,7 +185,7 @@ int main(int argc, char **argv)
         memcpy(copy[2], heap, sizeof copy[2]);
         memcpy(copy[3], heap_cpu, sizeof copy[3]);
         memcpy(copy[4], ns[0], sizeof copy[4]);
-        phold_report(&o, c, &result[c], copy[0], copy[1], copy[2], copy[3], copy[4], ratio[c],
+        phold_report(&o, others, c, &result[c], copy[0], copy[1], copy[2], copy[3], copy[4], ratio[c],
                      ratio_cpu[c], speedup[c]);
         phold_engine_free(engine[c]);
     }
