@@ -38,6 +38,11 @@
 #define seer_pause() ((void)0)
 #endif
 
+/* Adds to a counter that one thread writes and others may read meanwhile. */
+#define seer_count(p, n)                                                                          \
+    __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + (n), __ATOMIC_RELAXED)
+#define seer_counted(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+
 #define seer_likely(x) __builtin_expect(!!(x), 1)
 #define seer_unlikely(x) __builtin_expect(!!(x), 0)
 #define seer_prefetch(p) __builtin_prefetch((p), 1)

@@ -272,7 +272,8 @@ static int build(seer_engine *e)
     plan_shards(e);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
     e->sweep_ns = get(e, m->sweeps, sizeof(double));
-    if (!e->lanes || !e->sweep_ns || !make_worlds(e) || !make_shards(e) || !make_workers(e))
+    e->per_kind_before = get(e, m->kinds, sizeof(uint64_t));
+    if (!e->lanes || !e->sweep_ns || !e->per_kind_before || !make_worlds(e) || !make_shards(e) || !make_workers(e))
         return -SEER_ENOMEM;
     return 0;
 }
@@ -308,7 +309,8 @@ void seer_engine_free(seer_engine *e)
         free(e->world[k].totals);
     }
     for (uint32_t c = 0; e->copied && e->model.column && c < e->model.columns; c++) free((void *)e->model.column[c].initial);
-    const void *owned[] = {e->world, e->lanes, e->grids, e->sweep_ns, e->stops[0], e->stops[1]};
+    const void *owned[] = {e->world, e->lanes, e->grids, e->sweep_ns, e->per_kind_before,
+                           e->stops[0], e->stops[1]};
     for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) free((void *)owned[k]);
     const void *copies[] = {e->model.group, e->model.column, e->model.kind, e->model.sweep,
                             e->model.total, e->model.grid, e->model.param};
@@ -368,6 +370,9 @@ int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
             seer_engine_export(e, k, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
             at += e->world[k].pending;
         }
+        seer_counters counters;
+        seer_engine_counters(e, &counters, e->per_kind_before);
+        e->counters_before = counters;
         free_workers(e);
         free_shards(e);
         e->pool = *pool;

@@ -108,8 +108,8 @@ static void open_phase(seer_worker *w, const seer_phase *phase)
         /* [B1] release: who reads a field of this phase also sees that the word has moved past the
          * phase that the bulletin was used for before; pairs with [B2]. */
         seer_store(&b->field[k], field[k], release);
-    w->counters.shared += phase->kind > SEER_PHASE_PAUSE;
-    w->counters.wakes += (uint64_t)seer_word_advance(&e->phase, number);
+    seer_count(&w->counters.shared, phase->kind > SEER_PHASE_PAUSE);
+    if (seer_word_advance(&e->phase, number)) seer_count(&w->counters.wakes, 1);
 }
 
 /* The phase that is open, and its number. */
@@ -136,7 +136,7 @@ static int take_shard(seer_worker *w, uint32_t k, const seer_phase *phase, uint6
     seer_shard *shard = &v->shards[k];
     if (!seer_claim_free(&shard->claim, number)) return 0;
     if (!seer_claim_take(&shard->claim, number)) {
-        w->counters.cas_retries++;
+        seer_count(&w->counters.cas_retries, 1);
         return 0;
     }
     /* not before a claim has shown that the phase is not over */
@@ -178,7 +178,7 @@ static uint32_t run_stolen(seer_worker *w, const seer_phase *phase, uint64_t num
         uint32_t owner = (uint32_t)(((uint64_t)(shard + 1) * e->threads - 1) / e->shards);
         if (absent && phase->present >> owner & 1) continue;
         if (take_shard(w, shard, phase, number)) {
-            w->counters.steals++;
+            seer_count(&w->counters.steals, 1);
             return 1;
         }
     }
@@ -241,7 +241,7 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
     seer_engine *e = w->engine;
     int64_t start = seer_clock(), sleep_at = start + e->pool.spin_ns;
     int all_claimed = 0;
-    w->counters.spins++;
+    seer_count(&w->counters.spins, 1);
     for (;;) {
         for (int k = 0; k < 8; k++) {
             if (seer_word_look(&e->phase) != number) return 0;
@@ -256,7 +256,7 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
         }
         if (now >= sleep_at && all_claimed) break;
     }
-    w->counters.sleeps++;
+    seer_count(&w->counters.sleeps, 1);
     seer_word_sleep(&e->phase, number);
     return 0;
 }
@@ -288,7 +288,7 @@ static int run_world_shared(seer_worker *w, seer_world *v)
         for (uint32_t k = 0; k < e->shards; k++)
             seer_store(&v->shards[k].claim.phase, e->phase_number, relaxed);
         open_phase(w, &phase);
-        w->counters.wakes += seer_pool_call(e);
+        seer_count(&w->counters.wakes, seer_pool_call(e));
         work_together(w);
         read_phase(e, &phase); /* how it ended */
     }
@@ -323,9 +323,10 @@ static void work_on_worlds(seer_worker *w)
 {
     seer_engine *e = w->engine;
     uint32_t victim = w->index, tries = 0;
+    uint64_t retries = 0;
     while (tries < e->threads) {
         int64_t block = seer_range_take(&e->home[victim].range, victim != w->index,
-                                        &w->counters.cas_retries);
+                                        &retries);
         if (block < 0) {
             if (victim == w->index && e->threads > 1 && e->pool.share) { /* let the others come */
                 int64_t until = seer_clock() + STEAL_NS;
@@ -336,7 +337,9 @@ static void work_on_worlds(seer_worker *w)
             continue;
         }
         tries = 0;
-        w->counters.steals += victim != w->index;
+        seer_count(&w->counters.cas_retries, retries);
+        retries = 0;
+        seer_count(&w->counters.steals, victim != w->index);
         for (uint32_t k = 0; k < e->pool.grain; k++) {
             uint64_t index = (uint64_t)block * e->pool.grain + k;
             if (index < e->model.worlds) run_world(w, &e->world[index]);
@@ -357,8 +360,8 @@ static void run_worlds_shared(seer_worker *w)
     for (uint32_t k = 0; k < e->threads; k++)
         seer_range_fill(&e->home[k].range, (uint32_t)((uint64_t)blocks * k / e->threads),
                         (uint32_t)((uint64_t)blocks * (k + 1) / e->threads));
-    w->counters.wakes += seer_pool_call(e);
-    w->counters.shared++;
+    seer_count(&w->counters.wakes, seer_pool_call(e));
+    seer_count(&w->counters.shared, 1);
     work_on_worlds(w);
     for (uint32_t k = 0; k < e->threads; k++) left += seer_range_close(&e->home[k].range);
 
@@ -370,7 +373,7 @@ static void run_worlds_shared(seer_worker *w)
         if (now < sleep_at) {
             for (int k = 0; k < 8; k++) seer_pause();
         } else {
-            w->counters.sleeps++;
+            seer_count(&w->counters.sleeps, 1);
             seer_word_sleep(&e->completed, done);
         }
     }
@@ -387,12 +390,17 @@ void seer_engine_help(seer_engine *e, uint32_t index)
     seer_environment_leave(outer);
 }
 
-static int collect_faults(seer_engine *e)
+/* Of one world's faults, found by several workers, those of the earliest phase count. */
+static int collect_faults(seer_engine *e, int of_one_world)
 {
+    uint32_t first = UINT32_MAX;
+    for (uint32_t k = 0; of_one_world && k < e->threads; k++)
+        if (e->worker[k].fault.code && e->worker[k].fault_tag < first) first = e->worker[k].fault_tag;
     for (uint32_t k = 0; k < e->threads; k++) {
-        seer_merge_fault(&e->fault, &e->worker[k].fault);
-        e->worker[k].fault.code = 0;
-        e->worker[k].reported = 0;
+        seer_worker *w = &e->worker[k];
+        if (!of_one_world || w->fault_tag == first) seer_merge_fault(&e->fault, &w->fault);
+        w->fault.code = 0;
+        w->reported = 0;
     }
     return e->fault.code;
 }
@@ -419,14 +427,14 @@ static int run(seer_engine *e)
             if (paused) break;
             end_world(e, v);
             e->handled_before += v->handled;
-            collect_faults(e);
+            collect_faults(e, 1);
             seer_store(&e->fault_seen, 0u, relaxed); /* relaxed: no helper is in a phase now */
         }
         if (together) seer_pool_give();
     }
     for (uint32_t k = 0; k < e->model.worlds; k++)
         if (e->world[k].busy) return SEER_AGAIN;
-    if (!collect_faults(e)) return 0;
+    if (!collect_faults(e, 0)) return 0;
     e->failed = 1;
     return -e->fault.code;
 }
@@ -437,10 +445,10 @@ static int enter(seer_engine *e)
     uint32_t idle = 0;
     /* [E2] acquire: pairs with [E1]; the engine is as its last call left it. */
     if (seer_cas(&e->stepping, &idle, 1u, acquire, relaxed)) {
-        e->forks = seer_pool_forks();
+        seer_store(&e->forks, seer_pool_forks(), relaxed); /* relaxed: read after fork, by one thread */
         return 0;
     }
-    return e->forks != seer_pool_forks() ? -SEER_EFORKED : -SEER_EBUSY;
+    return seer_load(&e->forks, relaxed) != seer_pool_forks() ? -SEER_EFORKED : -SEER_EBUSY;
 }
 
 static int leave(seer_engine *e, int code)

@@ -99,7 +99,7 @@ typedef struct seer_worker {
     uint32_t running;        /* entity whose event is being handled, else SEER_NONE */
     uint32_t index;
     uint32_t alone;          /* holds every shard of the world */
-    uint32_t refused;        /* the handler or row that runs had something refused */
+    uint32_t refused;        /* 1 + the last entity that had something refused, 0 for none */
     uint32_t reported;       /* a fault since the world's last phase */
     uint32_t until_look, handled_long; /* as closer: when to look at the clock again */
     uint32_t sweep, kind;    /* what runs, SEER_NONE otherwise */
@@ -160,7 +160,9 @@ struct seer_engine {
     uint32_t paused, sharing;
     uint64_t handled_before; /* events of worlds that are through: for the tuner */
     uint64_t present;        /* bit k: worker k took part in the last shared phase */
-    uint32_t forks;          /* forks seen by the process when the call began */
+    SEER_ATOMIC(uint32_t) forks; /* forks seen by the process when the call began */
+    seer_counters counters_before; /* of earlier pools */
+    uint64_t *per_kind_before;     /* (kinds,) */
     int64_t deadline;        /* ns: when to return to let signals run */
     seer_fault fault;
     seer_tuner windows;

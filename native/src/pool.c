@@ -63,15 +63,16 @@ void seer_sleep(seer_word *word, uint32_t low)
 void seer_wake(seer_word *word) { (void)word; }
 #endif
 
+#if defined(__linux__)
+static cpu_set_t usable; /* of the process when the pool was set up */
+#endif
+
 static void pin_to(uint32_t index, int pin)
 {
 #if defined(__linux__)
-    static cpu_set_t usable; /* of the process, before any pinning */
-    static int known;
-    if (!known) known = sched_getaffinity(getpid(), sizeof usable, &usable) == 0;
     cpu_set_t set = usable;
     int count = CPU_COUNT(&usable);
-    if (!known || count == 0) return;
+    if (count == 0) return;
     if (pin) {
         int wanted = (int)index % count, cpu = -1;
         while (wanted >= 0)
@@ -174,6 +175,9 @@ static void at_exit(void)
 
 static void set_up(void)
 {
+#if defined(__linux__)
+    if (sched_getaffinity(0, sizeof usable, &usable)) CPU_ZERO(&usable);
+#endif
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
 }

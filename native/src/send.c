@@ -41,8 +41,8 @@ void seer_report(seer_worker *w, const seer_fault *fault)
 /* Nothing more of a handler that failed is reported: one fault an entity and instant. */
 static __attribute__((noinline, cold)) int refuse(seer_worker *w, int code, uint32_t kind, int64_t to, int64_t time, double value)
 {
-    if (w->refused) return 0;
-    w->refused = 1;
+    if (w->refused == w->ctx.entity + 1) return 0;
+    w->refused = w->ctx.entity + 1;
     const seer_model *m = &w->engine->model;
     seer_fault fault = {.code = code, .world = w->ctx.world, .entity = w->ctx.entity,
                         .source = w->ctx.entity, .sequence = w->lanes[w->ctx.entity].sequence,
@@ -90,7 +90,8 @@ void seer_mail_out(seer_worker *w)
     for (uint32_t k = 0; k < w->letters; k++) {
         uint32_t shard = w->addressee[k];
         seer_batch *batch = &w->batch[w->parity][shard];
-        w->counters.cas_retries += seer_mail_push(&w->world->shards[shard].mailbox[w->parity], batch);
+        unsigned retries = seer_mail_push(&w->world->shards[shard].mailbox[w->parity], batch);
+        if (seer_unlikely(retries)) seer_count(&w->counters.cas_retries, retries);
     }
     w->letters = 0;
 }
@@ -140,7 +141,7 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
     if ((uint32_t)to == w->running) {
         /* relisted when the running handler's lane is through */
         filed = seer_lane_insert(own, &shard->arena, event);
-        if (seer_unlikely(own->count >= shard->lane_capacity)) shard->crowded = 1;
+        if (seer_unlikely(own->count >= shard->lane_capacity)) shard->crowded |= 1;
     } else {
         filed = seer_shard_file(shard, i, event);
     }
@@ -187,8 +188,8 @@ int32_t seer_send_wide_seconds(seer_ctx *ctx, uint32_t kind, int64_t to, double 
 void seer_fail(seer_ctx *ctx, int64_t entity, int32_t code)
 {
     seer_worker *w = (seer_worker *)ctx;
-    if (w->refused) return;
-    w->refused = 1;
+    if (w->refused == ctx->entity + 1) return;
+    w->refused = ctx->entity + 1;
     seer_fault fault = {.code = SEER_EFAIL, .user_code = code, .world = ctx->world,
                         .entity = (uint32_t)entity, .source = ctx->entity,
                         .sequence = w->lanes[ctx->entity].sequence, .target = SEER_NONE,

@@ -14,7 +14,8 @@
 #include "lane.h"
 #include "mailbox.h"
 
-enum { SEER_RING = 64, SEER_SLOT_FAR = SEER_RING, SEER_SLOT_NONE = SEER_RING + 1 };
+enum { SEER_RING = 64, SEER_SLOT_FAR = SEER_RING, SEER_SLOT_NONE = SEER_RING + 1,
+       SEER_CROWDED_TOLD = 2 /* it has, and that was reported */ };
 
 /* Which bucket a tick lies in: t * inverse >> 64, at most `lookahead` ticks wide. */
 typedef struct seer_buckets {
@@ -57,7 +58,7 @@ typedef struct seer_shard {
     uint64_t occupied; /* bit k: bucket k of the ring lists a lane */
     uint64_t far_min;  /* no lane beyond the ring has an earlier bucket */
     uint32_t lane_capacity;
-    uint32_t crowded;  /* some lane may have passed its capacity */
+    uint32_t crowded;  /* 1: some lane may have passed its capacity; SEER_CROWDED_TOLD */
     uint32_t listed[SEER_RING + 1]; /* how many lanes a bucket lists */
     seer_arena arena;
 } seer_shard;
@@ -117,7 +118,7 @@ static inline int seer_shard_file(seer_shard *shard, uint32_t i, seer_record eve
     seer_lane *lane = &shard->lanes[i];
     int64_t before = lane->head.time;
     if (!seer_lane_insert(lane, &shard->arena, event)) return 0;
-    if (seer_unlikely(lane->count >= shard->lane_capacity)) shard->crowded = 1;
+    if (seer_unlikely(lane->count >= shard->lane_capacity)) shard->crowded |= 1;
     if (lane->head.time < before) seer_shard_relist(shard, i, lane);
     return 1;
 }

@@ -8,13 +8,13 @@ void seer_engine_fault(const seer_engine *e, seer_fault *out) { *out = e->fault;
 
 void seer_engine_counters(const seer_engine *e, seer_counters *out, uint64_t *per_kind)
 {
-    memset(out, 0, sizeof *out);
-    if (per_kind) memset(per_kind, 0, e->model.kinds * sizeof *per_kind);
+    *out = e->counters_before;
+    if (per_kind) memcpy(per_kind, e->per_kind_before, e->model.kinds * sizeof *per_kind);
     for (uint32_t k = 0; k < e->threads; k++) {
         const seer_worker *w = &e->worker[k];
         const uint64_t *from = (const uint64_t *)&w->counters;
         uint64_t *to = (uint64_t *)out;
-        for (size_t c = 0; c < sizeof *out / sizeof *to; c++) to[c] += from[c];
+        for (size_t c = 0; c < sizeof *out / sizeof *to; c++) to[c] += seer_counted(&from[c]);
         for (uint32_t c = 0; c < e->model.kinds; c++) {
             out->handled += w->per_kind[c];
             if (per_kind) per_kind[c] += w->per_kind[c];
@@ -69,12 +69,13 @@ int seer_file_all(seer_engine *e, seer_world *v, const seer_event *events, const
     uint64_t pending = 0;
     for (uint32_t k = 0; k < e->shards; k++) seer_shard_clear(&v->shards[k], seer_bucket(e->buckets, v->tick));
     for (uint32_t entity = 0; entity < m->entities; entity++) {
+        if (lengths[entity] > m->lane_capacity) return -SEER_EINVAL;
         seer_shard *s = &v->shards[entity >> e->shift];
         s->lanes[entity - s->first].sequence = sequences[entity];
         for (uint32_t j = 0; j < lengths[entity]; j++, events++, wide += SEER_WIDE_BYTES) {
             seer_event event = *events;
             if (event.target != entity || event.kind >= m->kinds || event.source >= m->entities ||
-                event.time < v->tick || event.time > SEER_TIME_MAX ||
+                event.time < v->tick || event.time > SEER_TIME_MAX || event.round > m->max_rounds ||
                 (j && !seer_before(events - 1, events)))
                 return -SEER_EINVAL;
             if (m->kind[event.kind].flags & SEER_KIND_WIDE) {

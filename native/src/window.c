@@ -62,13 +62,14 @@ static void take_mail(seer_worker *w, seer_shard *shard, uint32_t parity)
 
 void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t tag)
 {
+    if (shard->crowded & SEER_CROWDED_TOLD) return;
     w->tag = tag;
     shard->crowded = 0;
     for (uint32_t i = 0; i < shard->count; i++) {
         seer_lane *lane = &shard->lanes[i];
         uint32_t length = seer_lane_length(lane);
         if (length <= shard->lane_capacity) continue;
-        shard->crowded = 1;
+        shard->crowded = SEER_CROWDED_TOLD;
         seer_event *events = malloc(length * sizeof *events);
         seer_fault fault = {.code = events ? SEER_ELANE : SEER_ENOMEM, .world = w->ctx.world,
                             .entity = shard->first + i, .target = shard->first + i,
@@ -175,16 +176,15 @@ static void run_sweep(seer_worker *w, seer_shard *shard, const seer_phase *phase
     while (first < last) {
         w->ctx.entity = (uint32_t)first;
         int32_t ok = sweep->fn(&w->ctx, first, last);
-        if (seer_likely(ok && !w->refused)) break;
-        if (!ok && !w->refused)
+        if (seer_likely(ok)) break;
+        if (w->refused != w->ctx.entity + 1)
             seer_report(w, &(seer_fault){.code = SEER_EHANDLER, .world = w->ctx.world,
                                          .entity = w->ctx.entity, .source = w->ctx.entity,
                                          .target = SEER_NONE, .kind = SEER_NONE,
                                          .sweep = phase->sweep, .time = phase->limit});
-        w->refused = 0;
-        if (ok) break;
         first = (int64_t)w->ctx.entity + 1;
     }
+    w->refused = 0;
     w->sweep = SEER_NONE;
 }
 
