@@ -12,8 +12,6 @@ import re
 import types as pytypes
 from typing import Any
 
-import numpy as np
-
 # Vector forms of exp, sin and the like differ in the last bit from the scalar ones.
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
 
@@ -32,7 +30,10 @@ from .machine import target_machine
 from .spec import Kind, Method, Sweep
 
 I8, I32, I64, PTR = low.I8, low.I32, low.I64, low.PTR
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "no_cpython_wrapper": True}
+_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy", "fastmath": False, "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 
 
 def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compiled:
@@ -54,7 +55,8 @@ def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compil
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     options = {**_OPTIONS, "boundscheck": layout.debug, "forceinline": True}
-    compiled = numba.njit(**options)(_Localizer(layout.debug).function(method.fn))
+    helpers = _Localizer(layout.debug)
+    compiled = numba.njit(**options)(helpers.function(method.fn))
     try:
         compiled.compile(tuple(arguments))
     except Exception as e:
@@ -73,7 +75,8 @@ def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compil
         _handler_entry(context, module, result.fndesc, symbol, arguments)
     else:
         _sweep_entry(context, module, result.fndesc, symbol, arguments, owner, layout)
-    return _emit(module, result.library, symbol)
+    made = [o.library for d in helpers.copies.values() for o in d.overloads.values()]
+    return _emit(module, [result.library, *made], symbol)
 
 
 def _index(layout: L.Layout, kind: str) -> int:
@@ -156,13 +159,14 @@ def _sweep_entry(
     builder.ret(ir.Constant(I32, 0))
 
 
-def _emit(module: Any, library: Any, symbol: str) -> Compiled:
+def _emit(module: Any, libraries: list[Any], symbol: str) -> Compiled:
     """Link the method into its entry, optimize, and produce object code."""
     machine = target_machine()
     final = llvm.parse_assembly(str(module))
     final.data_layout = str(machine.target_data)
     final.triple = llvm.get_process_triple()
-    final.link_in(library._get_module_for_linking(), preserve=True)
+    final.link_in(libraries[0]._get_module_for_linking(), preserve=True)
+    final = _tie_recursion(final, libraries[1:])
     for f in final.functions:
         if not f.is_declaration and f.name != symbol:
             f.linkage = "internal"
@@ -175,10 +179,33 @@ def _emit(module: Any, library: Any, symbol: str) -> Compiled:
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(final, passes)
     final.verify()
-    needs = tuple(
-        f.name for f in final.functions if f.is_declaration and not f.name.startswith("llvm.")
-    )
+    outside = (v for v in (*final.functions, *final.global_variables) if v.is_declaration)
+    needs = tuple(v.name for v in outside if not v.name.startswith("llvm."))
     return Compiled(symbol, needs, bytes(machine.emit_object(final)))
+
+
+def _tie_recursion(module: Any, helpers: list[Any]) -> Any:
+    """Give functions that call themselves their own address.
+
+    numba leaves it to a run-time linker, which object code that is loaded without numba lacks.
+    """
+    mark = ".numba.unresolved$"
+    wanted = {
+        g.name[len(mark) :] for g in module.global_variables if g.name.startswith(mark)
+    }
+    if not wanted:
+        return module
+    for helper in helpers:  # where it was inlined its own code has been dropped
+        part = helper._get_module_for_linking().clone()
+        for f in part.functions:
+            if f.name in wanted and not f.is_declaration:
+                f.linkage = "external"  # or the linker finds that nobody asks for it
+        module.link_in(part)
+    text = re.sub(
+        rf'^(@"?{re.escape(mark)}([^" ]+)"?) = external (?:\w+ )*global ptr.*$',
+        r'\1 = private constant ptr @"\2"', str(module), flags=re.M,
+    )  # fmt: skip
+    return llvm.parse_assembly(text)
 
 
 # ---- helpers -----------------------------------------------------------------------------------
@@ -193,14 +220,33 @@ class _Localizer:
 
     def function(self, fn: pytypes.FunctionType) -> pytypes.FunctionType:
         """A copy of a function whose global names and cells hold compiled helpers."""
+        copy_of, names = self.copy(fn)
+        self.fill(fn, copy_of, names)
+        return copy_of
+
+    def copy(self, fn: pytypes.FunctionType) -> tuple[pytypes.FunctionType, dict[str, Any]]:
+        """A copy with globals and cells of its own, which hold what the original's hold."""
         names = dict(fn.__globals__)
         cells = []
-        copy_of: Any = None
         for cell in fn.__closure__ or ():
             try:
-                cells.append(pytypes.CellType(self.value(cell.cell_contents)))
+                cells.append(pytypes.CellType(cell.cell_contents))
             except ValueError:
-                cells.append(cell)
+                cells.append(pytypes.CellType())
+        made = pytypes.FunctionType(
+            fn.__code__, names, fn.__name__, fn.__defaults__, tuple(cells) or None
+        )
+        made.__kwdefaults__ = fn.__kwdefaults__
+        made.__qualname__, made.__module__ = fn.__qualname__, fn.__module__
+        return made, names
+
+    def fill(self, fn: Any, made: Any, names: dict[str, Any]) -> None:
+        """Put compiled helpers in a copy's globals and cells."""
+        for cell in made.__closure__ or ():
+            try:
+                cell.cell_contents = self.value(cell.cell_contents)
+            except ValueError:  # not filled in the original either
+                continue
         for base, chain in _references(fn.__code__):
             if base not in names:
                 continue
@@ -209,22 +255,16 @@ class _Localizer:
                 names[base] = self.module(value, chain)
             else:
                 names[base] = self.value(value)
-        copy_of = pytypes.FunctionType(
-            fn.__code__, names, fn.__name__, fn.__defaults__, tuple(cells) or None
-        )
-        copy_of.__kwdefaults__ = fn.__kwdefaults__
-        copy_of.__qualname__, copy_of.__module__ = fn.__qualname__, fn.__module__
-        return copy_of
 
     def value(self, value: Any) -> Any:
         """A plain function becomes a compiled one; all else stays."""
         if not isinstance(value, pytypes.FunctionType) or _known(value):
             return value
         if value not in self.copies:
-            # A recursive helper refers to itself by a name of its own copy.
-            holder = numba.njit(**self.options)(value)
-            self.copies[value] = holder
-            self.copies[value] = numba.njit(**self.options)(self.function(value))
+            made, names = self.copy(value)
+            # Known before its own names are looked at, for helpers that call themselves.
+            self.copies[value] = numba.njit(**self.options)(made)
+            self.fill(value, made, names)
         return self.copies[value]
 
     def module(self, module: pytypes.ModuleType, chain: list[str]) -> pytypes.ModuleType:
@@ -288,7 +328,8 @@ def _compile_error(method: Method, e: Exception) -> CompileError:
             file = method.file
     lines = [s.strip() for s in text.splitlines() if s.strip()]
     inside = [s for s in lines if not _NOISE.match(s) and s.strip("-^~<> ")]
-    reason = next((s for s in inside if not s.startswith(("File ", "def ", "@"))), str(type(e)))
+    marked = re.search(r"seer: (.+)", text)
+    reason = marked[1] if marked else next((s for s in inside if not s.startswith(("File ", "def ", "@"))), str(type(e)))
     error = CompileError(
         f"{method.name} ({file}:{line}): can't be compiled: {reason}",
         method=method.name, file=file, line=line,
@@ -296,5 +337,3 @@ def _compile_error(method: Method, e: Exception) -> CompileError:
     error.__dict__["details"] = text
     return error
 
-
-__all__ = ["Dispatcher", "compile_method", "np"]

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 from . import cache
+from .errors import CompileError
 from .layout import Layout, layout_of
 from .source import fingerprint
 from .spec import Kind, Sweep
@@ -79,11 +80,22 @@ def compile_model(model: Any, debug: bool = False) -> CompiledModel:
                 for key, owner in missing.items():
                     tell(owner.name)
                     entry = compile_method(owner, layout, f"seer_{key}")
+                    try:
+                        _addresses[key] = load(entry)
+                    except ImportError as e:
+                        raise _unloadable(owner, e) from e
                     cache.store(key, entry)
-                    _addresses[key] = load(entry)
         found = [_addresses.get(key, 0) for key in keys]
     n = len(spec.sweeps)
     return CompiledModel(found[:n], found[n:], len(missing), time.perf_counter() - started)
+
+
+def _unloadable(owner: Sweep | Kind, e: Exception) -> CompileError:
+    m = owner.method
+    assert m is not None
+    return CompileError(
+        f"{m.name} ({m.file}:{m.line}): {e}", method=m.name, file=m.file, line=m.line
+    )
 
 
 def method_key(owner: Sweep | Kind, layout: Layout) -> str:

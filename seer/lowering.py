@@ -57,6 +57,11 @@ def widened(dtype: str) -> types.Type:
     return types.uint64 if dtype == "u8" else types.int64
 
 
+def refusal(text: str) -> Exception:
+    """A rule of models is broken; the mark lets the compiler find the text in what numba says."""
+    return errors.TypingError(f"seer: {text}")
+
+
 # ---- types ---------------------------------------------------------------------------------
 
 
@@ -184,7 +189,7 @@ class _Attributes(AttributeTemplate):
     def generic_resolve(self, typ: Any, attr: str) -> Any:
         found = attribute_type(typ, attr)
         if isinstance(found, str):
-            raise errors.TypingError(found)
+            raise refusal(found)
         if isinstance(found, type):
             return types.BoundFunction(found, typ)
         return found
@@ -316,10 +321,10 @@ def row_type(typ: ColumnType, lead: int) -> types.Array:
     return types.Array(native(typ.column.dtype), ndim, "C", readonly=readonly)
 
 
-def bad_index(typ: ColumnType, index: Any) -> errors.TypingError:
+def bad_index(typ: ColumnType, index: Any) -> Exception:
     shape = typ.column.shape
     have = f"rows of shape {shape}" if shape else "one value per entity"
-    return errors.TypingError(
+    return refusal(
         f"{typ.label}[{index}]: expected an entity and at most {len(shape)} indices after it; it "
         f"has {have}"
     )
@@ -358,16 +363,16 @@ class _ColumnSet(AbstractTemplate):
         if found is None:
             raise bad_index(typ, index)
         if typ.seen:
-            raise errors.TypingError(
+            raise refusal(
                 f"{typ.label} is written by the engine; write s.{typ.column.name}"
             )
         if typ.column.name in ("acted", "draws"):
-            raise errors.TypingError(f"{typ.label} is read-only")
+            raise refusal(f"{typ.label} is read-only")
         value = types.unliteral(value)
         lead, rest = found
         if len(lead) == 1 + len(typ.column.shape):
             if not isinstance(value, (types.Integer, types.Float, types.Boolean)):
-                raise errors.TypingError(f"{typ.label}[...] = {value}: expected a number")
+                raise refusal(f"{typ.label}[...] = {value}: expected a number")
             return signature(types.none, typ, index, value)
         row = row_type(typ, len(lead))
         where = rest_tuple(rest) if rest else types.slice2_type
@@ -521,7 +526,7 @@ class _Method(AbstractTemplate):
 
     def text(self, args: Any, what: str) -> str:
         if not args or not isinstance(args[0], types.StringLiteral):
-            raise errors.TypingError(f"write the {what}'s name out, as text")
+            raise refusal(f"write the {what}'s name out, as text")
         return str(args[0].literal_value)
 
     def numbers(self, name: str, args: Any, real: bool = True) -> None:
@@ -529,11 +534,11 @@ class _Method(AbstractTemplate):
         for a in args:
             if not isinstance(types.unliteral(a), allowed):
                 want = "a number" if real else "a whole number"
-                raise errors.TypingError(f"ctx.{name}: expected {want}, got {types.unliteral(a)}")
+                raise refusal(f"ctx.{name}: expected {want}, got {types.unliteral(a)}")
 
     def count(self, name: str, args: Any, want: int) -> None:
         if len(args) != want:
-            raise errors.TypingError(f"ctx.{name} takes {want} argument(s), got {len(args)}")
+            raise refusal(f"ctx.{name} takes {want} argument(s), got {len(args)}")
 
 
 class _Send(_Method):
@@ -544,7 +549,7 @@ class _Send(_Method):
         kind = self.text(args, "kind")
         known = self.layout.kind_by_name
         if kind not in known:
-            raise errors.TypingError(f"there is no event {kind!r}; {nearest(kind, known)}")
+            raise refusal(f"there is no event {kind!r}; {nearest(kind, known)}")
         self.count(self.name, args, 3 + len(known[kind].fields))
         self.numbers(self.name, args[1:2], real=False)
         self.numbers(self.name, args[2:3], real=self.name == "send")
@@ -564,7 +569,7 @@ class _Near(_Method):
         name = self.text(args, "grid")
         known = dict(self.layout.grids)
         if name not in known:
-            raise errors.TypingError(f"there is no grid {name!r}; {nearest(name, known)}")
+            raise refusal(f"there is no grid {name!r}; {nearest(name, known)}")
         self.count("near", args, 2 + known[name])
         self.numbers("near", args[1:])
         return signature(types.int64, args[0], *map(types.unliteral, args[1:]), recvr=self.this)

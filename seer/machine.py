@@ -64,15 +64,25 @@ def start() -> Any:
     return _engine
 
 
+def _missing(entry: Compiled) -> list[str]:
+    return [name for name in entry.needs if llvm.address_of_symbol(name) is None]
+
+
 def load(entry: Compiled) -> int:
-    """Put object code in memory; the address of its entry."""
+    """Put object code in memory; the address of its entry.
+
+    Raises:
+        ImportError: it needs something that this process has not.
+    """
     with _lock:
         engine = start()
-        if any(llvm.address_of_symbol(name) is None for name in entry.needs):
+        if _missing(entry):
             # A few methods need numba's run-time functions, such as for raising.
             from numba.core.registry import cpu_target
 
             cpu_target.target_context.refresh()
+            if missing := _missing(entry):  # LLVM would end the process
+                raise ImportError(f"compiled code needs {', '.join(missing)}, which is not here")
         engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
         engine.finalize_object()
         address = int(engine.get_function_address(entry.symbol))

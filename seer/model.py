@@ -530,8 +530,8 @@ def _check_declarations(cls: Any) -> None:
             raise decl.error("names may not start with an underscore")
         if isinstance(decl, ColumnDecl) and name in _STATE_NAMES:
             raise decl.error("this name is built in; choose another")
-        if name in dir(tuple) or name == "of":
-            raise decl.error(f"{name!r} is a method of Python's tuples; choose another")
+        if name in ("of", "analysis", "declared"):
+            raise decl.error("this name is used by models themselves; choose another")
     _check_numbers(cls)
     columns = cls.of(ColumnDecl)
     if len(columns) + len(BUILT_IN) > MAX_COLUMNS:
