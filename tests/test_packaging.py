@@ -221,6 +221,7 @@ def test_packaging_wheel_has_the_packages_and_nothing_at_top_level(archives):
         assert f"{package.replace('.', '/')}/__init__.py" in names
     assert "seer/py.typed" in names
     assert "seer/_native/_core.pyi" in names
+    assert "seer/envs/PROTOCOL.md" in names
     assert any(re.fullmatch(r"seer/_native/_core\..*so", name) for name in names)
     assert not any(name.endswith((".c", ".h")) for name in names)
 
