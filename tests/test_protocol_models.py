@@ -184,7 +184,6 @@ def test_relacy_model_of_the_real_headers_keeps_its_promises(tmp_path, name, bou
             ("claim.h", "expected = phase - 1;", "expected = seer_load(&claim->phase, relaxed);"),
             "",
         ),
-        ("phase", ("mailbox.h", "batch, release, relaxed", "batch, relaxed, relaxed"), "DATA RACE"),
     ],
 )
 def test_relacy_model_with_a_header_weakened_is_refuted(tmp_path, name, change, symptom):
