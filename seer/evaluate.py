@@ -273,7 +273,7 @@ def rollout(env: Any, policy: Any, episodes: int, seed: int) -> Rollout:
             if policy == "random":
                 actions = {agent: env.action_space(agent).sample() for agent in env.agents}
             else:
-                actions = policy(observations)
+                actions = policy({agent: observations[agent] for agent in env.agents})
             observations, rewards, terminations, _, _ = env.step(actions)
             total += float(sum(rewards.values()))
             dead += sum(map(bool, terminations.values()))
