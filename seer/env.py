@@ -313,6 +313,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
             return None
         if not self._started:
             raise StateError(f"{self.name}: render before reset; call reset first")
+        assert self._renderer is not None  # checked when the mode was chosen
         frame: Array = self._renderer.frame(self)
         if self.render_mode == "rgb_array":
             return frame

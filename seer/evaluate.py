@@ -215,7 +215,7 @@ def _native_rollout(env: Any, policy: Any, episodes: int, seed: int) -> Rollout:
     parts = []
     for first in range(seed, seed + episodes, BATCH):
         worlds = min(BATCH, seed + episodes - first)
-        pool = engine_pool if engine_pool.threads == 1 else "auto"
+        pool: Any = engine_pool if engine_pool.threads == 1 else "auto"
         with Engine(model, worlds=worlds, pool=pool, compiled=env.engine.compiled) as engine:
             engine.reset(seed=first)
             act = policy

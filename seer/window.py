@@ -27,9 +27,9 @@ class Window:
             import matplotlib.pyplot as plt
         except ImportError:
             raise MissingDependencyError(
-                'render_mode="human" needs matplotlib: pip install matplotlib, or use '
+                'render_mode="human" needs matplotlib: pip install "seer-marl[render]", or use '
                 'render_mode="rgb_array"',
-                package="matplotlib", extra="bench",
+                package="matplotlib", extra="render",
             ) from None  # fmt: skip
         self._plt, self._title = plt, title
         self._figure: Any = None

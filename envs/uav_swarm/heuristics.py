@@ -42,8 +42,8 @@ def coverage(p: Any) -> Policy:
         own = _Own(o, p)
         start = OWN + EACH * p.neighbours + HEARD
         goals = o[..., start : start + 4 * GOALS].reshape(*o.shape[:-1], GOALS, 4)
-        there = goals[..., 0] > 0.5
-        mine = there & (goals[..., 3] > 0.5)
+        there: Any = goals[..., 0] > 0.5
+        mine: Any = there & (goals[..., 3] > 0.5)
         place = goals[..., 1:3] * p.sight
 
         # Stay over the middle of one's own points, leaning to a free one that fits in as well.

@@ -188,7 +188,7 @@ class _Sheet:
         tracks = self.to_pixels(np.stack(past)[..., :2])
         for k in range(len(past) - 1):
             fade = 0.6 * (k + 1) / len(past)
-            for i in np.flatnonzero(alive):
+            for i in np.flatnonzero(alive).tolist():
                 colour = _colour(i, model)
                 shade = tuple(round(f + (c - f) * fade) for f, c in zip(FIELD, colour, strict=True))
                 self.draw.line((*tracks[k, i], *tracks[k + 1, i]), shade, SCALE)
