@@ -73,6 +73,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        """Whether everything was equal."""
         return not self.differences
 
     def __bool__(self) -> bool:

@@ -60,7 +60,7 @@ def table(results: dict[str, Any]) -> str:
 def main(arguments: list[str]) -> int:
     """Measure everything, then write it or compare it. Returns the exit status."""
     machine = hardware()
-    results = {
+    results: dict[str, Any] = {
         "env": "uav_swarm_v0",
         "episodes": 100,
         "first_seed": FIRST_SEED,
