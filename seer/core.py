@@ -23,13 +23,17 @@ _DTYPES = {"u1": lib.SEER_U8, "i4": lib.SEER_I32, "i8": lib.SEER_I64, "f4": lib.
 _FAULT_FIELDS = tuple(Fault.__dataclass_fields__)
 
 
-def _pool(config: PoolConfig) -> Any:
+def _pool(config: PoolConfig, worlds: int) -> Any:
+    grain = config.grain
+    if config.axis == "worlds" and not grain:
+        # Some 32 claims a thread: enough to even out the ends, few enough to cost nothing.
+        grain = max(1, worlds // (32 * config.threads))
     return ffi.new(
         "seer_pool_config *",
         {
             "threads": config.threads,
             "axis": lib.SEER_AXIS_LANES if config.axis == "lanes" else lib.SEER_AXIS_WORLDS,
-            "grain": config.grain,
+            "grain": grain,
             "spin_ns": round(config.spin_us * 1000),
             "pin": config.pin,
             "share": config.share,
@@ -67,7 +71,7 @@ class NativeCore:
         self._keep = (latest, seen, [column.initial for column in spec.columns], keep)
         described = _Description(spec, worlds, latest, seen, sweeps, handlers)
         error = ffi.new("int *")
-        handle = lib.seer_engine_new(described.model, _pool(pool), error)
+        handle = lib.seer_engine_new(described.model, _pool(pool, worlds), error)
         if handle == ffi.NULL:
             if abs(error[0]) == lib.SEER_ENOMEM:
                 raise faults.exception(spec, Fault(lib.SEER_ENOMEM))
@@ -102,7 +106,7 @@ class NativeCore:
         lib.seer_engine_abandon(self._handle)
 
     def set_pool(self, config: PoolConfig) -> int:
-        return int(lib.seer_engine_set_pool(self._handle, _pool(config)))
+        return int(lib.seer_engine_set_pool(self._handle, _pool(config, self._worlds)))
 
     def close(self) -> None:
         handle, self._handle = self._handle, None

@@ -91,6 +91,7 @@ class World:
         begin = self.steps * spec.step
         self._handled = 0
         self.acted[...] = self.alive
+        self._publish()
         sweeps = [(n, s) for n, s in enumerate(spec.sweeps) if s.on_step]
         for number, sweep in sorted(sweeps, key=lambda item: item[1].offset):
             self._windows(begin + sweep.offset)
@@ -128,6 +129,7 @@ class World:
                 while self.heap and self.heap[0][0] < stop:
                     self._handle(heapq.heappop(self.heap))
             self.counters["windows"] += 1
+            self.counters["rounds"] += self.spec.lookahead == 0 and turn > 0
             self._at_rest(time)
 
     def _window_end(self, time: int) -> int:

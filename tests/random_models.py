@@ -50,13 +50,13 @@ class Traffic(seer.EventModel):
     crowd = seer.column("i4", of="node")
     warmth = seer.column("f8")
     push = seer.action("f4", 2)
-    view = seer.observation("f4", 3)
+    sight = seer.observation("f4", 3)
     gain = seer.reward()
     hit = seer.event({"life": "i4", "weight": "f4"})
     load = seer.event({"life": "i4", "a": "f8", "b": "i8", "c": "f8"})
     knock = seer.event({"life": "i2"}, even_if_dead=True)
     pulse = seer.event()
-    flat = seer.grid("pos", cell="radius", low=0.0, high=100.0)
+    flat = seer.grid("pos", cell=lambda p: max(p.radius, 1.0), low=0.0, high=100.0)
     solid = seer.grid("place", cell=7.0, low=(10.0, 20.0), high=(60.0, 70.0))
     heat = seer.total("sum", "warmth")
     mean = seer.total("mean", "pos", 1, alive_only=True)
@@ -99,9 +99,9 @@ class Traffic(seer.EventModel):
         s.crowd[i] = ctx.near("solid", s.pos[i, 0], s.pos[i, 1], 5.0, 0.5 * s.p.radius)
         for k in range(s.crowd[i]):
             s.digest[i] = stir(s.digest[i], ctx.found(k))
-        s.view[i, 0] = s.warmth[i]
-        s.view[i, 1] = s.total.heat
-        s.view[i, 2] = s.total.mean
+        s.sight[i, 0] = s.warmth[i]
+        s.sight[i, 1] = s.total.heat
+        s.sight[i, 2] = s.total.mean
         s.gain[i] = s.total.highest * 1e-18 + s.alive[i]
 
     @seer.on("pulse")

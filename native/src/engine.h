@@ -82,6 +82,7 @@ typedef struct seer_world {
     uint64_t dirty;        /* columns that may differ from what is published */
     uint8_t swept;         /* a sweep has ended and nothing was published since */
     uint8_t copied;        /* a phase has copied what is dirty; grids and totals are still to do */
+    uint8_t restored;      /* the state came from outside: grids and totals are of another one */
     uint8_t mailed;        /* mailboxes may hold something */
     uint8_t busy;          /* taking part in the running call, not yet through */
     uint8_t failed, begun;

@@ -18,12 +18,14 @@ void seer_begin_world(seer_worker *w, seer_world *v)
     if (e->run == SEER_RUN_STEP)
         memcpy(e->acted + (size_t)index * m->entities, e->alive + (size_t)index * m->entities,
                m->entities);
-    v->stop = v->tag = v->swept = 0;
+    v->stop = v->tag = 0;
+    v->swept = 1; /* every run begins by publishing: what follows depends on nothing but the state */
     v->handled = 0;
     v->finished = v->tick;
     v->begun = 1;
     /* what the caller has written since the last step; after a reset, everything */
-    v->dirty = e->run == SEER_RUN_STEP ? seer_unlike_published(e, v) : UINT64_MAX;
+    v->dirty = e->run == SEER_RUN_STEP && !v->restored ? seer_unlike_published(e, v) : UINT64_MAX;
+    v->restored = 0;
     w->bid = UINT64_MAX;
     w->bid_round = 0;
     for (uint32_t k = 0; k < e->shards; k++) seer_bid(w, &v->shards[k]);

@@ -105,6 +105,7 @@ int seer_engine_import(seer_engine *e, uint32_t world, const seer_event *events,
     v->episode = episode;
     v->key = seer_mix_key(seed, episode);
     v->failed = v->busy = v->begun = v->mailed = 0;
+    v->restored = 1;
     int code = seer_file_all(e, v, events, wide, lengths, sequences);
     if (code) {
         for (uint32_t k = 0; k < e->shards; k++) seer_shard_clear(&v->shards[k], 0);
