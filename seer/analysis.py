@@ -46,7 +46,7 @@ def analyse(cls: Any) -> Analysis:
     Raises:
         ModelError: a method breaks a rule; it names the method, the line and the rule.
     """
-    from .model import MethodDecl
+    from .declare import MethodDecl
 
     found: dict[str, set[str] | None] = {}
     for d in cls.of(MethodDecl).values():
@@ -106,7 +106,7 @@ class _Walk(Calls):
     """One method of a model and the helpers that it passes ctx, s or parts of s to."""
 
     def __init__(self, cls: Any, decl: Any) -> None:
-        from .model import ColumnDecl, EventDecl, GridDecl, Param, TotalDecl
+        from .declare import ColumnDecl, EventDecl, GridDecl, Param, TotalDecl
 
         self.cls, self.decl = cls, decl
         self.columns = cls.of(ColumnDecl)

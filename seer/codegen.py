@@ -6,11 +6,10 @@ that a range costs one call. Helpers that are plain Python functions are compile
 
 from __future__ import annotations
 
-import dis
 import os
 import re
 import types as pytypes
-from typing import Any
+from typing import Any, cast
 
 # Vector forms of exp, sin and the like differ in the last bit from the scalar ones.
 os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
@@ -18,15 +17,16 @@ os.environ.setdefault("NUMBA_DISABLE_INTEL_SVML", "1")
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
-from numba.core import types
-from numba.core.dispatcher import Dispatcher
+from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 
-from . import layout as L
+from . import layout as lay
 from . import lowering as low
+from . import lowering_ctx, lowering_rows  # noqa: F401  they register what they can lower
 from .cache import Compiled
 from .errors import CompileError
 from .machine import target_machine
+from .source import references
 from .spec import Kind, Method, Sweep
 
 I8, I32, I64, PTR = low.I8, low.I32, low.I64, low.PTR
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compiled:
+def compile_method(owner: Sweep | Kind, layout: lay.Layout, symbol: str) -> Compiled:
     """Compile the method of a sweep or of a kind.
 
     Args:
@@ -56,7 +56,7 @@ def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compil
     cpu_target.target_context.refresh()
     options = {**_OPTIONS, "boundscheck": layout.debug, "forceinline": True}
     helpers = _Localizer(layout.debug)
-    compiled = numba.njit(**options)(helpers.function(method.fn))
+    compiled = numba.njit(**options)(helpers.function(cast("pytypes.FunctionType", method.fn)))
     try:
         compiled.compile(tuple(arguments))
     except Exception as e:
@@ -79,7 +79,7 @@ def compile_method(owner: Sweep | Kind, layout: L.Layout, symbol: str) -> Compil
     return _emit(module, [result.library, *made], symbol)
 
 
-def _index(layout: L.Layout, kind: str) -> int:
+def _index(layout: lay.Layout, kind: str) -> int:
     return layout.kind_by_name[kind].index
 
 
@@ -92,10 +92,10 @@ def _call(context: Any, builder: Any, fndesc: Any, arguments: list[Any], values:
     return status.is_ok
 
 
-def _entry(module: Any, layout: L.Layout, symbol: str, kinds: list[Any]) -> tuple[Any, Any]:
+def _entry(module: Any, layout: lay.Layout, symbol: str, kinds: list[Any]) -> tuple[Any, Any]:
     fn = ir.Function(module, ir.FunctionType(I32, kinds), symbol)
     fn.args[0].add_attribute("noalias")
-    fn.args[0].attributes.dereferenceable = L.CTX_BYTES
+    fn.args[0].attributes.dereferenceable = lay.CTX_BYTES
     return fn, ir.IRBuilder(fn.append_basic_block("entry"))
 
 
@@ -106,8 +106,8 @@ def _handler_entry(
     layout = arguments[0].layout
     fn, builder = _entry(module, layout, symbol, [PTR, I64, PTR, PTR])
     ctx, entity, event, payload = fn.args
-    event.attributes.dereferenceable = L.EVENT_BYTES
-    e = low.cgutils.create_struct_proxy(arguments[3])(context, builder)
+    event.attributes.dereferenceable = lay.EVENT_BYTES
+    e = cgutils.create_struct_proxy(arguments[3])(context, builder)
     e.event, e.payload = event, payload
     good = _call(context, builder, fndesc, arguments, [ctx, ctx, entity, e._getvalue()])
     builder.ret(builder.zext(good, I32))
@@ -115,7 +115,7 @@ def _handler_entry(
 
 def _sweep_entry(
     context: Any, module: Any, fndesc: Any, symbol: str, arguments: list[Any], sweep: Sweep,
-    layout: L.Layout,
+    layout: lay.Layout,
 ) -> None:  # fmt: skip
     """``int32_t fn(ctx, first, last)``: the rows of a range, one after another."""
     fn, builder = _entry(module, layout, symbol, [PTR, I64, I64])
@@ -144,7 +144,7 @@ def _sweep_entry(
         builder.cbranch(builder.icmp_unsigned("!=", flag, ir.Constant(I8, 0)), work, after)
 
     builder.position_at_end(work)
-    place = builder.gep(ctx, [ir.Constant(I64, L.CTX_ENTITY)], inbounds=True)
+    place = builder.gep(ctx, [ir.Constant(I64, lay.CTX_ENTITY)], inbounds=True)
     place = builder.bitcast(place, I32.as_pointer())
     low.ctx_memory(builder, builder.store(builder.trunc(i, I32), place), layout)
     good = _call(context, builder, fndesc, arguments, [ctx, ctx, i])
@@ -247,7 +247,7 @@ class _Localizer:
                 cell.cell_contents = self.value(cell.cell_contents)
             except ValueError:  # not filled in the original either
                 continue
-        for base, chain in _references(fn.__code__):
+        for base, *chain in references(fn.__code__):
             if base not in names:
                 continue
             value = names[base]
@@ -290,30 +290,12 @@ def _known(fn: Any) -> bool:
         return False
 
 
-def _references(code: pytypes.CodeType) -> list[tuple[str, list[str]]]:
-    """Global names that code uses, each with the attributes taken from it."""
-    found: list[tuple[str, list[str]]] = []
-    open_chain = False
-    for ins in dis.get_instructions(code):
-        if ins.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            found.append((ins.argval, []))
-            open_chain = True
-        elif ins.opname in ("LOAD_ATTR", "LOAD_METHOD") and open_chain:
-            found[-1][1].append(ins.argval)
-        else:
-            open_chain = False
-    for const in code.co_consts:
-        if isinstance(const, pytypes.CodeType):
-            found += _references(const)
-    return found
-
-
 # ---- errors ----------------------------------------------------------------------------------
 
 _NOISE = re.compile(
     r"^(Failed in|No implementation|Invalid use of|- Resolution failure|Resolution failure|"
     r"During:|Enable logging|There (is|are) \d|This error|Known signatures|Exception thrown|"
-    r"- Of which|In definition|Use of unsupported|Overload of|Overload in|Rejected as|With argument)"
+    r"- Of which|In definition|Use of unsupported|Overload (of|in)|Rejected as|With argument)"
 )
 
 
@@ -328,8 +310,9 @@ def _compile_error(method: Method, e: Exception) -> CompileError:
             file = method.file
     lines = [s.strip() for s in text.splitlines() if s.strip()]
     inside = [s for s in lines if not _NOISE.match(s) and s.strip("-^~<> ")]
+    inside = [s for s in inside if not s.startswith(("File ", "def ", "@"))]
     marked = re.search(r"seer: (.+)", text)
-    reason = marked[1] if marked else next((s for s in inside if not s.startswith(("File ", "def ", "@"))), str(type(e)))
+    reason = marked[1] if marked else next(iter(inside), type(e).__name__)
     error = CompileError(
         f"{method.name} ({file}:{line}): can't be compiled: {reason}",
         method=method.name, file=file, line=line,

@@ -130,11 +130,16 @@ def _environment() -> str:
     return _environment_text
 
 
+_COMPILER = (
+    "codegen.py", "lowering.py", "lowering_ctx.py", "lowering_rows.py", "layout.py", "math.py",
+)  # fmt: skip
+
+
 def _own_sources() -> str:
     """Digest of the compiler's own files: a change here is a change of its output."""
     here = os.path.dirname(__file__)
     digest = hashlib.sha256()
-    for name in ("codegen.py", "lowering.py", "layout.py", "math.py"):
+    for name in _COMPILER:
         with open(os.path.join(here, name), "rb") as f:
             digest.update(f.read())
     return digest.hexdigest()

@@ -10,18 +10,26 @@ engine and the compiler read.
 from __future__ import annotations
 
 import difflib
-import math
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
+from .analysis import analyse
+from .checks import check_declarations
+from .declare import (
+    ColumnDecl,
+    Declaration,
+    EventDecl,
+    GridDecl,
+    OnDecl,
+    Param,
+    SweepDecl,
+    TotalDecl,
+    Value,
+)
 from .errors import ConfigError, ModelError
 from .spec import (
-    BUILT_IN,
-    MAX_COLUMNS,
     Column,
     Grid,
     Group,
@@ -56,225 +64,6 @@ __all__ = [
     "terminated",
     "total",
 ]
-
-#: A number, the name of a parameter, or a function of the parameters.
-Value = Any
-
-_SETTINGS = {
-    "groups", "agents", "step", "lookahead", "tick", "lane_capacity", "world_capacity",
-    "step_capacity", "max_rounds", "spec", "params", "p", "observation_space", "action_space",
-}  # fmt: skip
-_STATE_NAMES = {"seen", "p", "total", "alive", "acted", "draws"}
-_EVENT_NAMES = {"time", "source", "sequence", "round", "target", "kind"}
-_DTYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
-
-
-class Declaration:
-    """Something declared in the body of a model; knows its name and where it stands."""
-
-    what = "declaration"
-
-    def __init__(self) -> None:
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
-            frame = frame.f_back
-        self.name = "?"
-        self.file = frame.f_code.co_filename
-        self.line = frame.f_lineno
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        if self.name == "?":
-            self.name = name
-
-    def error(self, text: str) -> ModelError:
-        """An error that names this declaration and its line."""
-        return ModelError(f"{self.what} {self.name!r} ({self.file}:{self.line}): {text}")
-
-
-class Param(Declaration):
-    """A number that is chosen when a model is built; see :func:`param`."""
-
-    what = "parameter"
-
-    def __init__(self, default: Any, low: Any, high: Any, doc: str) -> None:
-        super().__init__()
-        self.default, self.low, self.high, self.doc = default, low, high, doc
-        if isinstance(default, np.generic):
-            self.default = default = default.item()
-        if not isinstance(default, (bool, int, float)):
-            raise ModelError(
-                f"parameter ({self.file}:{self.line}): the default must be an int, a float or a "
-                f"bool, got {default!r}"
-            )
-        self.type: type = type(default)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else instance.params[self.name]
-
-    def convert(self, value: Any, owner: str) -> bool | int | float:
-        """The value as this parameter's type, or ConfigError."""
-        asked = value
-        if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
-            value = value.item()
-        where = f"{owner}({self.name}={asked!r})"
-        good = isinstance(value, bool) if self.type is bool else not isinstance(value, bool)
-        if self.type is float:
-            good = good and isinstance(value, (int, float))
-        elif self.type is int:
-            if isinstance(value, float) and value.is_integer():
-                value = int(value)
-            good = good and isinstance(value, int)
-        if not good:
-            raise ConfigError(
-                f"{where}: expected {self.type.__name__}, got {type(asked).__name__}"
-            )
-        result: bool | int | float = self.type(value)
-        if self.type is float and math.isnan(result):
-            raise ConfigError(f"{where}: must be a number")
-        if self.type is int and not -(2**63) <= result < 2**63:
-            raise ConfigError(f"{where}: must fit 64 bits")
-        if self.low is not None and result < self.low:
-            raise ConfigError(f"{where}: must be at least {self.low}")
-        if self.high is not None and result > self.high:
-            raise ConfigError(f"{where}: must be at most {self.high}")
-        return result
-
-
-class ColumnDecl(Declaration):
-    """One value or short vector per entity; see :func:`column`."""
-
-    what = "column"
-
-    def __init__(
-        self, dtype: Any, shape: Value, published: bool, of: str | None, initial: Any,
-        role: str | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.shape, self.published, self.of, self.initial, self.role = (
-            shape, bool(published), of, initial, role,
-        )  # fmt: skip
-        try:
-            self.dtype = np.dtype(dtype)
-        except TypeError:
-            self.dtype = np.dtype("V1")
-        if self.dtype.str.lstrip("<|=") not in _DTYPES:
-            raise ModelError(
-                f"column ({self.file}:{self.line}): the dtype must be one of "
-                f"{', '.join(_DTYPES)}, got {dtype!r}"
-            )
-
-
-class EventDecl(Declaration):
-    """A kind of event; see :func:`event`."""
-
-    what = "event"
-
-    def __init__(self, fields: Mapping[str, Any] | None, even_if_dead: bool) -> None:
-        super().__init__()
-        self.even_if_dead = bool(even_if_dead)
-        self.fields: tuple[tuple[str, np.dtype], ...] = ()
-        where = f"event ({self.file}:{self.line})"
-        for name, dtype in dict(fields or {}).items():
-            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
-                raise ModelError(f"{where}: {name!r} can't be the name of a field")
-            if name in _EVENT_NAMES:
-                raise ModelError(f"{where}: {name!r} is a field that every event has already")
-            try:
-                dt = np.dtype(dtype)
-            except TypeError:
-                dt = np.dtype("V1")
-            if dt.str.lstrip("<|=") not in _DTYPES:
-                raise ModelError(
-                    f"{where}: field {name!r} must have one of the dtypes "
-                    f"{', '.join(_DTYPES)}, got {dtype!r}"
-                )
-            self.fields += ((name, dt),)
-        self.bytes = sum(dt.itemsize for _, dt in self.fields)
-        if self.bytes > 40:
-            raise ModelError(f"{where}: the fields may fill 40 bytes, these fill {self.bytes}")
-
-
-class GridDecl(Declaration):
-    """Cells for finding neighbours; see :func:`grid`."""
-
-    what = "grid"
-
-    def __init__(self, column: str, cell: Value, low: Value, high: Value) -> None:
-        super().__init__()
-        self.column, self.cell, self.low, self.high = column, cell, low, high
-
-
-class TotalDecl(Declaration):
-    """A reduction over a column; see :func:`total`."""
-
-    what = "total"
-    ops = ("sum", "mean", "min", "max", "argmin", "argmax")
-
-    def __init__(self, op: str, column: str, item: int, alive_only: bool) -> None:
-        super().__init__()
-        if op not in self.ops:
-            raise ModelError(
-                f"total ({self.file}:{self.line}): the operation must be one of "
-                f"{', '.join(self.ops)}, got {op!r}"
-            )
-        self.op, self.column, self.item, self.alive_only = op, column, item, bool(alive_only)
-
-
-class MethodDecl(Declaration):
-    """A method of a model that the engine calls; the raw function is :attr:`fn`."""
-
-    parameters: tuple[str, ...] = ()
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__()
-        if isinstance(fn, (staticmethod, classmethod)):
-            fn = fn.__func__
-        code = getattr(fn, "__code__", None)
-        if code is None:
-            raise ModelError(
-                f"{self.what} ({self.file}:{self.line}): decorates a function, got {fn!r}"
-            )
-        self.fn = fn
-        self.name = fn.__name__
-        self.file, self.line = code.co_filename, code.co_firstlineno
-
-    @property
-    def method(self) -> Method:
-        return Method(self.fn, self.name, self.file, self.line)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fn(*args, **kwargs)
-
-
-class SweepDecl(MethodDecl):
-    """Uniform work over a group; see :func:`sweep` and :func:`reset`."""
-
-    what = "sweep"
-    parameters = ("ctx", "s", "i")
-
-    def __init__(
-        self, fn: Callable[..., Any], at: Value, over: str | None, include: str,
-        on_step: bool, on_reset: bool,
-    ) -> None:  # fmt: skip
-        super().__init__(fn)
-        self.at, self.over, self.include = at, over, include
-        self.on_step, self.on_reset = on_step, bool(on_reset)
-        if not on_step:
-            self.what = "reset"
-        if include not in ("alive", "acted", "all"):
-            raise self.error(f'include must be "alive", "acted" or "all", got {include!r}')
-
-
-class OnDecl(MethodDecl):
-    """The handler of a kind of event; see :func:`on`."""
-
-    what = "handler"
-    parameters = ("ctx", "s", "i", "e")
-
-    def __init__(self, fn: Callable[..., Any], kind: str) -> None:
-        super().__init__(fn)
-        self.kind = kind
-
 
 # ---- what users call -----------------------------------------------------------------------
 
@@ -450,10 +239,8 @@ class ModelMeta(type):
                 else:
                     made.declared.pop(key, None)  # a subclass replaced or removed it
         if bases and not abstract:
-            from . import analysis
-
-            _check_declarations(made)
-            made.analysis = analysis.analyse(made)
+            check_declarations(made)
+            made.analysis = analyse(made)
         return made
 
     def __repr__(cls) -> str:
@@ -517,103 +304,3 @@ class EventModel(metaclass=ModelMeta):
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
         return f"{type(self).__name__}({inner})"
-
-
-def _check_declarations(cls: Any) -> None:
-    """The rules that do not need the methods' source."""
-    for name, decl in cls.declared.items():
-        if isinstance(decl, Param) and name in ("step", "lookahead"):
-            continue
-        if name in _SETTINGS:
-            raise decl.error("this name is a setting of models; choose another")
-        if name.startswith("_"):
-            raise decl.error("names may not start with an underscore")
-        if isinstance(decl, ColumnDecl) and name in _STATE_NAMES:
-            raise decl.error("this name is built in; choose another")
-        if name in ("of", "analysis", "declared"):
-            raise decl.error("this name is used by models themselves; choose another")
-    _check_numbers(cls)
-    columns = cls.of(ColumnDecl)
-    if len(columns) + len(BUILT_IN) > MAX_COLUMNS:
-        raise ModelError(
-            f"{cls.__name__}: at most {MAX_COLUMNS - len(BUILT_IN)} columns may be declared, "
-            f"got {len(columns)}"
-        )
-    groups = cls.groups
-    if not isinstance(groups, Mapping) or not groups:
-        raise ModelError(
-            f'{cls.__name__}: groups must name the entities, as in groups = {{"drone": 16}}, '
-            f"got {groups!r}"
-        )
-    for name in groups:
-        if not isinstance(name, str) or name in ("all", "<agents>"):
-            raise ModelError(f"{cls.__name__}: a group may not be named {name!r}")
-    if cls.agents is not None and cls.agents not in groups:
-        raise ModelError(f"{cls.__name__}: agents = {cls.agents!r} is no group; {_have(groups)}")
-    roles: dict[str, Any] = {}
-    for d in columns.values():
-        if d.role is not None:
-            if cls.agents is None:
-                raise d.error(f"a {d.role} needs agents; set agents to one of the groups")
-            if d.role in roles:
-                raise d.error(f"{roles[d.role].name!r} is the {d.role} already")
-            roles[d.role] = d
-        elif d.of is not None and d.of != "all" and d.of not in groups:
-            raise d.error(f"of={d.of!r} is no group; {_have(groups)}")
-    for d in cls.of(SweepDecl).values():
-        if d.over is not None and d.over != "all" and d.over not in groups:
-            raise d.error(f"over={d.over!r} is no group; {_have(groups)}")
-    kinds = cls.of(EventDecl)
-    handled: dict[str, Any] = {}
-    for d in cls.of(OnDecl).values():
-        if d.kind not in kinds:
-            near = difflib.get_close_matches(d.kind, kinds, 1, 0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise d.error(f"there is no event {d.kind!r}{hint} ({_have(kinds)})")
-        if d.kind in handled:
-            raise d.error(
-                f"event {d.kind!r} has a handler already, {handled[d.kind].name!r} at line "
-                f"{handled[d.kind].line}"
-            )
-        handled[d.kind] = d
-    for d in cls.of(GridDecl, TotalDecl).values():
-        built_in = isinstance(d, TotalDecl) and d.column == "alive"
-        if d.column not in columns and not built_in:
-            raise d.error(f"there is no column {d.column!r}; {_have(columns)}")
-        if isinstance(d, GridDecl):
-            c = columns[d.column]
-            if not c.published:
-                raise d.error(
-                    f"a grid needs a published column; write published=True for {d.column!r} "
-                    f"(line {c.line})"
-                )
-            if c.dtype != np.float64:
-                raise d.error(f"a grid needs an f8 column, {d.column!r} is {c.dtype.str}")
-        elif not built_in and columns[d.column].dtype.str[1:] not in ("u1", "i4", "i8", "f4", "f8"):
-            raise d.error(
-                f"a total needs a column of u1, i4, i8, f4 or f8, {d.column!r} is "
-                f"{columns[d.column].dtype.str[1:]}"
-            )
-
-
-def _check_numbers(cls: Any) -> None:
-    """What is a plain number can be judged here; the rest when it is known."""
-    for name, least, words in (
-        ("step", 0.0, "above 0"), ("lookahead", -1.0, "0 or more"), ("tick", 0.0, "above 0"),
-    ):  # fmt: skip
-        value = getattr(cls, name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            low_enough = value > least if least == 0.0 else value >= 0
-            if not (math.isfinite(value) and low_enough):
-                raise ModelError(
-                    f"{cls.__name__}: {name} must be finite and {words} (seconds), got {value!r}"
-                )
-    for d in cls.of(SweepDecl).values():
-        if isinstance(d.at, (int, float)) and not (math.isfinite(d.at) and d.at >= 0):
-            raise d.error(f"at must be finite and 0 or more (seconds), got {d.at!r}")
-        if isinstance(d.at, str) and d.at != "end" and d.at not in cls.of(Param):
-            raise d.error(f'at must be seconds, "end" or the name of a parameter, got {d.at!r}')
-
-
-def _have(names: Mapping[str, Any]) -> str:
-    return "there is " + ", ".join(repr(n) for n in names) if names else "there is none"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import hashlib
 import linecache
 import types
@@ -57,7 +58,7 @@ class _Walk:
             self.add(sorted((k, repr(v)) for k, v in getattr(value, "targetoptions", {}).items()))
             self.function(inner)
         elif isinstance(value, types.CodeType):
-            self.code(value, {})
+            self.code(value, {}, {})
         elif isinstance(value, types.MethodType):
             self.value(value.__func__)
             self.value(value.__self__)
@@ -87,7 +88,7 @@ class _Walk:
                     self.add(key, getattr(value, key))
 
     def function(self, fn: types.FunctionType) -> None:
-        names = dict(fn.__globals__)
+        names = {}
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             try:
                 names[name] = cell.cell_contents
@@ -95,34 +96,55 @@ class _Walk:
                 continue
         self.value(fn.__defaults__)
         self.value(fn.__kwdefaults__)
-        self.code(fn.__code__, names)
+        self.code(fn.__code__, names, fn.__globals__)
 
-    def code(self, code: types.CodeType, names: dict[str, Any]) -> None:
-        self.add(code.co_argcount, code.co_kwonlyargcount, code.co_flags)
-        self.add(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-        for const in code.co_consts:
+    def code(self, code: types.CodeType, cells: dict[str, Any], names: dict[str, Any]) -> None:
+        static, constants, references = _scan(code)
+        self.digest.update(static)
+        for const in constants:
             if isinstance(const, types.CodeType):
-                self.code(const, names)
+                self.code(const, cells, names)
             else:
                 self.value(const)
-        missing = object()
-        base: Any = missing
-        chain: list[str] = []
-        for ins in dis.get_instructions(code):
-            if ins.opname in _CHAIN and base is not missing:
-                chain.append(ins.argval)
-                if isinstance(base, (types.ModuleType, type)):
-                    base = getattr(base, ins.argval, missing)
+        for chain in references:
+            where = cells if chain[0] in cells else names
+            if chain[0] not in where:
                 continue
-            if base is not missing:
-                self.add("name", chain)
-                self.value(base)
-                base = missing
-            if ins.opname in _START and ins.argval in names:
-                base, chain = names[ins.argval], [ins.argval]
-        if base is not missing:
+            base = where[chain[0]]
+            for attribute in chain[1:]:
+                if not isinstance(base, (types.ModuleType, type)):
+                    break
+                base = getattr(base, attribute, None)
             self.add("name", chain)
             self.value(base)
+
+
+@functools.lru_cache(4096)
+def _scan(code: types.CodeType) -> tuple[bytes, tuple[Any, ...], tuple[tuple[str, ...], ...]]:
+    """What the code object alone tells: its bytes, its constants, the names that it looks up."""
+    parts = (
+        code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_code, code.co_names,
+        code.co_varnames, code.co_freevars, code.co_cellvars,
+    )  # fmt: skip
+    chains: dict[tuple[str, ...], None] = {}
+    chain: list[str] = []
+    for ins in dis.get_instructions(code):
+        if ins.opname in _CHAIN and chain:
+            chain.append(ins.argval)
+            continue
+        if chain:
+            chains[tuple(chain)] = None
+        chain = [ins.argval] if ins.opname in _START else []
+    if chain:
+        chains[tuple(chain)] = None
+    return repr(parts).encode(), code.co_consts, tuple(chains)
+
+
+def references(code: types.CodeType) -> set[tuple[str, ...]]:
+    """Names that code looks up, inner functions' too, each with the attributes taken from it."""
+    _, constants, found = _scan(code)
+    inner = [references(c) for c in constants if isinstance(c, types.CodeType)]
+    return set(found).union(*inner)
 
 
 def parameter_names(fn: Any) -> tuple[str, ...]:

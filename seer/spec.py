@@ -224,7 +224,7 @@ def resolve(model: Any) -> ModelSpec:
     Raises:
         ConfigError: a value is of the wrong type or out of its range.
     """
-    from .model import ColumnDecl, EventDecl, GridDecl, OnDecl, SweepDecl, TotalDecl
+    from .declare import ColumnDecl, EventDecl, GridDecl, OnDecl, SweepDecl, TotalDecl
 
     cls = type(model)
     r = _Resolver(model)

@@ -1,4 +1,4 @@
-"""Mistakes in a model are errors where its class is made, with the method, the line and the rule."""
+"""Mistakes in a model are errors where its class is made: the method, the line and the rule."""
 
 from __future__ import annotations
 

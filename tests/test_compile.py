@@ -19,11 +19,10 @@ from seer import compile as compiling
 from seer.compile import compile_model
 from seer.errors import CompileError, HandlerError
 
-
-
 ROOT = Path(__file__).resolve().parent.parent
 OFFSET = 0.25
 PING = "ping"
+FACTOR = np.uint64(6364136223846793005)
 TABLE = np.array([1.5, 2.5, 3.5])
 
 
@@ -98,7 +97,7 @@ class Mixed(seer.EventModel):
         twice(s, i)
         s.small[i] += factorial(4) - 3
         if s.p.loud and s.total.mean_x > 3.0:
-            s.state[i] = s.state[i] * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+            s.state[i] = s.state[i] * FACTOR + np.uint64(1442695040888963407)
 
     @seer.sweep(at="end", over="drone", include="acted")
     def look(ctx, s, i):
@@ -311,7 +310,8 @@ SCRIPT = """
 import sys, time
 start = time.perf_counter()
 import seer
-imported = [m for m in ("numba", "llvmlite", "pettingzoo", "gymnasium", "sklearn") if m in sys.modules]
+heavy = ("numba", "llvmlite", "pettingzoo", "gymnasium", "sklearn")
+imported = [m for m in heavy if m in sys.modules]
 assert not imported, imported
 import numpy as np
 from other_model import Other
@@ -453,8 +453,8 @@ class Faulty(seer.EventModel):
 @pytest.mark.parametrize(("which", "entity"), [(1, 2), (2, 4), (3, 0), (4, 4), (5, 0), (6, 2)])
 def test_debug_build_finds_indices_out_of_range(which, entity):
     with seer.Engine(Faulty(which=which), debug=True) as engine:
+        engine.reset(seed=0)
         with pytest.raises(HandlerError, match="work") as caught:
-            engine.reset(seed=0)
             engine.step()
         assert caught.value.entity == entity
 

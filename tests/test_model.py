@@ -169,7 +169,9 @@ BAD = {
     "field dtype": ("e = seer.event({'v': 'O'})", "must have one of the dtypes"),
     "field bytes": ("e = seer.event({f'v{k}': 'f8' for k in range(6)})", "40 bytes, these fill 48"),
     "grid column": ("g = seer.grid('pos', cell=1.0)", "no column 'pos'"),
-    "grid unpublished": ("x = seer.column('f8', 2)\ng = seer.grid('x', cell=1.0)", "published=True"),
+    "grid unpublished": (
+        "x = seer.column('f8', 2)\ng = seer.grid('x', cell=1.0)", "published=True",
+    ),
     "grid dtype": (
         "x = seer.column('f4', 2, published=True)\ng = seer.grid('x', cell=1.0)", "needs an f8",
     ),
@@ -305,7 +307,8 @@ def test_declaring_a_model_imports_no_compiler():
     code = (
         "import sys, seer\n"
         "class M(seer.EventModel):\n    groups = {'a': 1}\n    x = seer.column()\n"
-        "M()\nbad = {'numba', 'llvmlite', 'pettingzoo', 'gymnasium', 'sklearn'} & set(sys.modules)\n"
+        "M()\nheavy = {'numba', 'llvmlite', 'pettingzoo', 'gymnasium', 'sklearn'}\n"
+        "bad = heavy & set(sys.modules)\n"
         "assert not bad, bad\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
