@@ -21,16 +21,17 @@
 static void clear_tally(seer_worker *w)
 {
     w->bid = UINT64_MAX;
-    w->bid_round = w->handled = 0;
-    w->pending = 0;
+    w->bid_round = w->handled = w->sent = 0;
 }
 
-static void tally(seer_world *v, uint64_t bid, uint32_t bid_round, uint32_t handled, int32_t pending)
+static void tally(seer_worker *w, seer_world *v, uint64_t bid, uint32_t round, uint32_t handled,
+                  uint64_t sent)
 {
     v->bid = bid;
-    v->bid_round = bid_round;
+    v->bid_round = round;
     v->handled += handled;
-    v->pending += (uint64_t)(int64_t)pending;
+    v->pending += sent - handled;
+    w->counters.sent += sent;
 }
 
 static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
@@ -51,7 +52,7 @@ static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
             if (v->shards[k].crowded) seer_find_crowded(w, &v->shards[k], phase->tag);
     w->alone = 0;
     w->handled_long = w->handled > 1000 || phase->kind == SEER_PHASE_SWEEP;
-    tally(v, w->bid, w->bid_round, w->handled, w->pending);
+    tally(w, v, w->bid, w->bid_round, w->handled, w->sent);
     if (timed) seer_learn_sweep(e, phase, seer_clock() - start);
 }
 
@@ -195,7 +196,7 @@ static int count_done(seer_worker *w, uint32_t shards)
     /* relaxed: published by [G1], and overwritten only after the next phase was opened */
     seer_store(&g->slot[w->index].key, w->bid, relaxed);
     seer_store(&g->slot[w->index].handled, w->handled + 1, relaxed);
-    seer_store(&g->slot[w->index].pending, w->pending, relaxed);
+    seer_store(&g->slot[w->index].sent, w->sent, relaxed);
     if (!e->model.lookahead) seer_store(&g->round[w->index], w->bid_round, relaxed);
     /* [G1] acq_rel: releases shards, mail and bids of this worker and, for the one that completes
      * the count, acquires those of all others. Pairs with itself. */
@@ -208,7 +209,7 @@ static void gather(seer_worker *w, seer_world *v)
     seer_gather *g = &e->gather;
     uint64_t bid = UINT64_MAX, present = 0;
     uint32_t round = 0, handled = 0;
-    int32_t pending = 0;
+    uint64_t sent = 0;
     for (uint32_t k = 0; k < e->threads; k++) {
         /* relaxed: ordered by [G1]; what is reset is published by the phase word */
         uint64_t key = seer_load(&g->slot[k].key, relaxed);
@@ -222,13 +223,13 @@ static void gather(seer_worker *w, seer_world *v)
             handled += told - 1;
             present |= UINT64_C(1) << k;
         }
-        pending += seer_load(&g->slot[k].pending, relaxed);
+        sent += seer_load(&g->slot[k].sent, relaxed);
         seer_store(&g->slot[k].key, UINT64_MAX, relaxed);
         seer_store(&g->slot[k].handled, 0u, relaxed);
-        seer_store(&g->slot[k].pending, 0, relaxed);
+        seer_store(&g->slot[k].sent, 0u, relaxed);
     }
     seer_store(&g->done, UINT64_C(0), relaxed);
-    tally(v, bid, round, handled, pending);
+    tally(w, v, bid, round, handled, sent);
     e->present = present;
     v->mailed = 1;
     w->handled_long = handled > 1000;

@@ -40,7 +40,7 @@ typedef struct seer_gather {
     struct {
         SEER_ATOMIC(uint64_t) key;      /* bid: least bucket (lookahead 0: tick) of what is pending */
         SEER_ATOMIC(uint32_t) handled;  /* 1 + events; 0: took no part */
-        SEER_ATOMIC(int32_t) pending;   /* change in their number */
+        SEER_ATOMIC(uint32_t) sent;
     } slot[SEER_MAX_THREADS]; /* W: worker k, then the closer */
     SEER_ATOMIC(uint32_t) round[SEER_MAX_THREADS]; /* of a bid with lookahead 0 */
 } seer_gather;
@@ -108,8 +108,7 @@ typedef struct seer_worker {
     uint32_t shift;          /* entity >> shift is its shard */
     /* since the last agreement */
     uint64_t bid;
-    uint32_t bid_round, handled;
-    int32_t pending;
+    uint32_t bid_round, handled, sent;
     uint32_t parity;         /* of the batches being filled */
     uint32_t letters;        /* batches with something in them */
     uint32_t *addressee;     /* (shards,) their shards */

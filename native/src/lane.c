@@ -3,19 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const seer_event seer_no_event = {.time = SEER_NEVER};
+
 int seer_lane_grow(seer_lane *lane, seer_arena *arena)
 {
     unsigned class_ = lane->rest ? lane->class_ + 1u : 0;
     if (class_ >= SEER_CLASSES) return 0;
     seer_event *block = seer_arena_block(arena, class_);
     if (!block) return 0;
+    *block++ = seer_no_event;
     if (lane->rest) {
         memcpy(block, lane->rest, lane->count * sizeof *block);
-        seer_arena_give(arena, lane->rest, lane->class_);
+        seer_arena_give(arena, lane->rest - 1, lane->class_);
     }
     lane->rest = block;
     lane->class_ = (uint8_t)class_;
-    lane->room = 2u << class_;
+    lane->room = (2u << class_) - 1;
     return 1;
 }
 

@@ -13,7 +13,7 @@ enum { SEER_SORTED_MAX = 48, SEER_HEAP_MIN = 16 }; /* sorted -> heap above, heap
 
 typedef struct seer_lane {
     seer_event head;    /* the earliest; time SEER_NEVER when the lane is empty */
-    seer_event *rest;   /* block of the arena, or NULL */
+    seer_event *rest;   /* in a block of the arena, whose first event is seer_no_event; or NULL */
     uint32_t count;     /* events in rest */
     uint32_t room;      /* events that rest has room for */
     uint32_t sequence;  /* events this entity has sent in this episode */
@@ -46,45 +46,68 @@ static inline uint32_t seer_lane_length(const seer_lane *lane)
     return lane->count + (lane->head.time != SEER_NEVER);
 }
 
-/* Puts an event into rest, which has room and is sorted. */
+/* Puts an event into rest, which has room and is sorted. rest[-1] is at SEER_NEVER and ends the
+ * search. How far an event has to go is not predictable, so the first steps are taken without
+ * branches: what is copied too far is overwritten. */
 static inline void seer_lane_shift_in(seer_lane *lane, seer_record event)
 {
     seer_event *place = lane->rest + lane->count++;
-    while (place > lane->rest && !seer_record_before(event, place - 1)) {
+    int on = !seer_record_before(event, place - 1);
+    place[0] = place[-1];
+    place -= on;
+    on &= !seer_record_before(event, place - 1);
+    place[0] = place[-1];
+    place -= on;
+    while (on && !seer_record_before(event, place - 1)) {
         place[0] = place[-1];
         place--;
     }
     seer_record_put(place, event);
 }
 
+/* Puts an event that the head comes before into a lane. 0 when memory is short. */
+static inline int seer_lane_insert_behind(seer_lane *lane, seer_arena *arena, seer_record event)
+{
+    if (seer_unlikely(lane->count == lane->room) && !seer_lane_grow(lane, arena)) return 0;
+    if (seer_likely(!lane->heap)) seer_lane_shift_in(lane, event);
+    else seer_lane_push_heap(lane, event);
+    if (seer_unlikely(lane->count > SEER_SORTED_MAX) && !lane->heap) seer_lane_to_heap(lane);
+    return 1;
+}
+
 /* 0 when memory is short. */
 static inline int seer_lane_insert(seer_lane *lane, seer_arena *arena, seer_record event)
 {
-    if (lane->head.time == SEER_NEVER) {
-        seer_record_put(&lane->head, event);
-        return 1;
-    }
+    if (!seer_record_before(event, &lane->head)) return seer_lane_insert_behind(lane, arena, event);
     if (seer_unlikely(lane->count == lane->room) && !seer_lane_grow(lane, arena)) return 0;
-    if (seer_record_before(event, &lane->head)) {
-        seer_record old = seer_record_of(&lane->head); /* earlier than all of rest */
-        seer_record_put(&lane->head, event);
-        if (seer_likely(!lane->heap)) seer_record_put(&lane->rest[lane->count++], old);
-        else seer_lane_push_heap(lane, old);
-    } else if (seer_likely(!lane->heap)) {
-        seer_lane_shift_in(lane, event);
+    seer_record old = seer_record_of(&lane->head); /* earlier than all of rest, or not there */
+    seer_record_put(&lane->head, event);
+    if (seer_likely(!lane->heap)) {
+        /* whether a lane is empty is not predictable: put it there, and count it if it was one */
+        seer_record_put(&lane->rest[lane->count], old);
+        lane->count += old.time != SEER_NEVER;
     } else {
-        seer_lane_push_heap(lane, event);
+        seer_lane_push_heap(lane, old); /* a heap is never empty */
     }
     if (seer_unlikely(lane->count > SEER_SORTED_MAX) && !lane->heap) seer_lane_to_heap(lane);
     return 1;
 }
 
+extern const seer_event seer_no_event; /* at SEER_NEVER */
+
 /* Drops the head; the next earliest takes its place. */
 static inline void seer_lane_pop(seer_lane *lane)
 {
-    if (lane->count == 0) lane->head.time = SEER_NEVER;
-    else if (seer_likely(!lane->heap)) lane->head = lane->rest[--lane->count];
-    else seer_lane_pop_heap(lane);
+    if (seer_unlikely(lane->heap)) {
+        seer_lane_pop_heap(lane);
+        return;
+    }
+    /* chosen without a branch: it would be mispredicted every third time */
+    uint32_t some = lane->count != 0;
+    uintptr_t from = (uintptr_t)&seer_no_event;
+    from ^= (from ^ (uintptr_t)(lane->rest + lane->count - some)) & (uintptr_t)-(intptr_t)some;
+    lane->count -= some;
+    lane->head = *(const seer_event *)from;
 }
 
 #endif

@@ -120,8 +120,7 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
 
     seer_record event = {(uint64_t)time, self | (uint64_t)own->sequence++ << 32,
                          (uint64_t)to | (uint64_t)kind << 32 | round << 48, payload};
-    w->pending++;
-    w->counters.sent++;
+    w->sent++;
     seer_shard *shard = w->shard;
     uint32_t i = (uint32_t)to - shard->first;
     if (seer_unlikely(i >= shard->count)) {
@@ -139,8 +138,8 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
     }
     int filed;
     if ((uint32_t)to == w->running) {
-        /* relisted when the running handler's lane is through */
-        filed = seer_lane_insert(own, &shard->arena, event);
+        /* behind the event that is being handled; the lane is listed anew when it is through */
+        filed = seer_lane_insert_behind(own, &shard->arena, event);
         if (seer_unlikely(own->count >= shard->lane_capacity)) shard->crowded |= 1;
     } else {
         filed = seer_shard_file(shard, i, event);

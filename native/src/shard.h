@@ -63,7 +63,7 @@ typedef struct seer_shard {
     seer_arena arena;
 } seer_shard;
 
-enum { SEER_SMALL_MAP = 8 }; /* words that are looked through without a summary */
+enum { SEER_SMALL_MAP = 32 }; /* words that are looked through without a summary */
 
 static inline size_t seer_shard_map_bytes(uint32_t lanes)
 {

@@ -6,6 +6,7 @@
 
 /* How many lanes ahead of the running one are fetched into the cache. */
 #define AHEAD 4
+#define AHEAD_FROM 4096 /* lanes of a shard that no longer lie in the second-level cache */
 
 void seer_enter_world(seer_worker *w, seer_world *world)
 {
@@ -115,31 +116,32 @@ static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64
     const uint8_t *alive = (const uint8_t *)w->table[2 * SEER_COL_ALIVE] + entity;
     lane->slot = SEER_SLOT_NONE;
     w->running = w->ctx.entity = entity;
+    uint32_t handled = 0;
     while (instant ? lane->head.time == limit && lane->head.round == round : lane->head.time < limit) {
-        seer_event event = lane->head;
-        const seer_kind *kind = &kinds[event.kind];
-        seer_lane_pop(lane);
-        w->handled++;
-        w->pending--;
+        const seer_event *event = &lane->head; /* stays in place until it is handled */
+        const seer_kind *kind = &kinds[event->kind];
+        handled++;
         int wide = kind->flags & SEER_KIND_WIDE;
-        const void *payload = &event.payload;
-        if (seer_unlikely(wide)) payload = seer_arena_payload(&shard->arena, (uint32_t)event.payload);
+        const void *payload = &event->payload;
+        if (seer_unlikely(wide)) payload = seer_arena_payload(&shard->arena, (uint32_t)event->payload);
         if (seer_likely((*alive || kind->flags & SEER_KIND_EVEN_IF_DEAD) && kind->handler)) {
-            w->ctx.now = event.time;
-            w->ctx.round = event.round;
-            w->kind = event.kind;
-            w->per_kind[event.kind]++;
-            int32_t ok = kind->handler(&w->ctx, entity, &event, payload);
+            w->ctx.now = event->time;
+            w->ctx.round = event->round;
+            w->kind = event->kind;
+            w->per_kind[event->kind]++;
+            int32_t ok = kind->handler(&w->ctx, entity, event, payload);
             if (seer_unlikely(!ok || w->refused)) {
-                handler_failed(w, &event);
+                handler_failed(w, event);
                 w->refused = 0;
                 limit = INT64_MIN; /* this lane stops here, all others go on */
             }
         } else {
             w->counters.unhandled++;
         }
-        if (seer_unlikely(wide)) seer_arena_give_wide(&shard->arena, (uint32_t)event.payload);
+        if (seer_unlikely(wide)) seer_arena_give_wide(&shard->arena, (uint32_t)event->payload);
+        seer_lane_pop(lane);
     }
+    w->handled += handled;
     if (lane->head.time != SEER_NEVER)
         seer_shard_list(shard, i, lane, seer_bucket(shard->buckets, lane->head.time));
 }
@@ -150,12 +152,15 @@ static void run_window(seer_worker *w, seer_shard *shard, const seer_phase *phas
     if (!(shard->occupied >> (shard->base & (SEER_RING - 1)) & 1)) return;
     uint32_t *ids = w->ids;
     uint32_t n = seer_shard_gather(shard, shard->base & (SEER_RING - 1), ids);
-    for (uint32_t k = 0; k < n && k < AHEAD; k++) fetch_ahead(w, shard, ids[k]);
-    int instant = w->engine->model.lookahead == 0;
-    for (uint32_t k = 0; k < n; k++) {
-        if (k + AHEAD < n) fetch_ahead(w, shard, ids[k + AHEAD]);
-        if (seer_likely(!instant)) run_lane(w, shard, ids[k], phase->limit, 0, 0);
-        else run_lane(w, shard, ids[k], phase->limit, 1, phase->round);
+    uint32_t fetched = shard->count >= AHEAD_FROM && n > AHEAD ? n - AHEAD : 0, k = 0;
+    if (seer_unlikely(w->engine->model.lookahead == 0)) {
+        for (; k < n; k++) run_lane(w, shard, ids[k], phase->limit, 1, phase->round);
+    } else {
+        for (; k < fetched; k++) {
+            fetch_ahead(w, shard, ids[k + AHEAD]);
+            run_lane(w, shard, ids[k], phase->limit, 0, 0);
+        }
+        for (; k < n; k++) run_lane(w, shard, ids[k], phase->limit, 0, 0);
     }
     w->running = w->kind = SEER_NONE;
 }

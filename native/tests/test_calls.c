@@ -79,7 +79,7 @@ static void step_that_takes_long_pauses_and_goes_on(void)
 static void paused_steps_with_mail_give_the_oracles_results(void)
 {
     mix_options heavy = {.worlds = 2, .entities = 64, .lookahead = 1000, .step = 30000, .tokens = 1,
-                         .remote = 200, .burst = 8, .work = 6000 / SLOW};
+                         .remote = 200, .burst = 8, .work = 15000};
     mix_columns wanted;
     mix_totals totals;
     mix_pending pending;
