@@ -38,7 +38,7 @@ class Traffic(seer.EventModel):
     death = seer.param(0.0, doc="chance that an event kills")
     radius = seer.param(30.0, low=0.0)
 
-    groups = {"node": "nodes", "sink": "sinks"}  # noqa: RUF012
+    groups = {"node": "nodes", "sink": "sinks"}
     agents = "node"
     step = staticmethod(lambda p: p.length * 1e-9)
     lookahead = staticmethod(lambda p: p.ahead * 1e-9)

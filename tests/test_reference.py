@@ -25,7 +25,7 @@ def run(model, steps=1, worlds=1, seed=0):
 class Ordered(seer.EventModel):
     """Entity 0 notes who reached it, in the order of arrival."""
 
-    groups = {"node": 4}  # noqa: RUF012
+    groups = {"node": 4}
     step = 100e-9
     lookahead = 10e-9
     log = seer.column("i8", 16)
@@ -61,7 +61,7 @@ def test_events_of_one_entity_come_by_time_round_source_sequence():
 class Instants(seer.EventModel):
     """With lookahead 0 an instant is handled round by round."""
 
-    groups = {"node": 3}  # noqa: RUF012
+    groups = {"node": 3}
     step = 10e-9
     lookahead = 0.0
     max_rounds = 5
@@ -102,7 +102,7 @@ def test_rounds_beyond_the_bound_are_an_error_that_names_the_entities():
 class Sweeps(seer.EventModel):
     """What a sweep sees and what it doesn't."""
 
-    groups = {"node": 2}  # noqa: RUF012
+    groups = {"node": 2}
     step = 100e-9
     lookahead = 10e-9
     value = seer.column("i8", published=True)
@@ -169,7 +169,7 @@ def test_what_the_caller_writes_is_published_before_the_first_sweep():
 class Mortal(seer.EventModel):
     """Dying, and events for the dead."""
 
-    groups = {"node": 3}  # noqa: RUF012
+    groups = {"node": 3}
     step = 100e-9
     lookahead = 10e-9
     n = seer.column("i8")
@@ -226,7 +226,7 @@ def test_sweeps_include_the_living_those_who_acted_or_all():
 
 
 class Draws(seer.EventModel):
-    groups = {"node": 3}  # noqa: RUF012
+    groups = {"node": 3}
     uniform = seer.column("f8", 4)
     normal = seer.column("f8")
     bits = seer.column("u8")
@@ -356,7 +356,7 @@ def broken(body, **columns):
     """Run a model whose sweep breaks a rule, hidden from the check at declaration."""
 
     class Rule(seer.EventModel):
-        groups = {"node": 3, "rock": 1}  # noqa: RUF012
+        groups = {"node": 3, "rock": 1}
         agents = "node"
         pos = seer.column("f8", 2, published=True)
         own = seer.column("i8", of="node")

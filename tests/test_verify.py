@@ -1,6 +1,6 @@
 """The same bits on every pool, and the report of where they are not."""
 
-# ruff: noqa: N805, RUF012 - a model's methods have no self, its settings are class attributes
+
 import dataclasses
 
 import numpy as np
