@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import types as pytypes
+import warnings
 from typing import Any, cast
 
 # Vector forms of exp, sin and the like differ in the last bit from the scalar ones.
@@ -52,6 +53,12 @@ def compile_method(owner: Sweep | Kind, layout: lay.Layout, symbol: str) -> Comp
     arguments: list[types.Type] = [low.CtxType(layout), low.StateType(layout), types.int64]
     if isinstance(owner, Kind):
         arguments.append(low.EventType(layout, layout.kinds[_index(layout, owner.name)]))
+    if getattr(numba.core.config, "USING_SVML", False):
+        warnings.warn(
+            "numba was imported with Intel's vector functions, whose last bits differ; for equal "
+            "bits import seer's model first, or set NUMBA_DISABLE_INTEL_SVML=1",
+            stacklevel=2,
+        )
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     options = {**_OPTIONS, "boundscheck": layout.debug, "forceinline": True}

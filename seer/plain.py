@@ -94,7 +94,10 @@ class _Rows:
         parts = index if isinstance(index, tuple) else (index,)
         run, column = self._run, self._column
         try:
-            numbers = [operator.index(part) for part in parts]
+            numbers = [
+                part if k and isinstance(part, slice) else operator.index(part)
+                for k, part in enumerate(parts)
+            ]
         except TypeError:
             run.broken(f"{self._name}[{index!r}]: expected whole numbers")
         entity, group = numbers[0], column.group
@@ -117,7 +120,7 @@ class _Rows:
         if len(inner) > len(column.shape):
             run.broken(f"{self._name}[{index!r}]: a row has shape {column.shape}")
         for at, size in zip(inner, column.shape, strict=False):
-            if not 0 <= at < size:
+            if not isinstance(at, slice) and not 0 <= at < size:
                 run.broken(f"{self._name}[{index!r}]: a row has shape {column.shape}")
         return (entity - group.first, *inner)
 

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import helper_module as a_helper
+import numba
 import numpy as np
 import pytest
 
@@ -466,3 +467,46 @@ def test_exception_in_the_fast_build_is_a_handler_error_for_its_entity():
             engine.step()
         assert caught.value.entity == 2
         engine.reset(seed=0)
+
+
+@numba.njit
+def jitted(x):
+    return x + 0.5
+
+
+def make_model(step, weights):
+    def closed(x):
+        return x * step
+
+    class Closing(seer.EventModel):
+        groups = {"drone": 5}
+        x = seer.column("f8", 2, initial=1.0)
+        y = seer.column("f8")
+
+        @seer.sweep()
+        def work(ctx, s, i):
+            a, b = s.x[i]
+            s.x[i] = (closed(a), jitted(b))
+            s.x[i] += weights[0]
+            s.x[i, :] *= 2.0
+            s.y[i] = seer.math.exp(0.1 * min(a, b, 2.0)) + len(s.x[i]) + weights[i % 2]
+
+    return Closing
+
+
+def test_helpers_from_closures_numba_and_dotted_names_work_in_both_forms():
+    got = []
+    for compiled in (True, False):
+        with seer.Engine(make_model(3.0, (0.5, 0.25)), compiled=compiled) as engine:
+            engine.reset(seed=0)
+            engine.step()
+            engine.step()
+            got.append((np.array(engine.columns["x"]), np.array(engine.columns["y"])))
+    assert np.array_equal(got[0][0], got[1][0]) and np.array_equal(got[0][1], got[1][1])
+
+
+def test_closures_with_other_values_are_other_code(fresh):
+    assert compile_model(make_model(3.0, (0.5, 0.25))).compiled == 1
+    assert compile_model(make_model(3.0, (0.5, 0.25))).compiled == 0
+    assert compile_model(make_model(4.0, (0.5, 0.25))).compiled == 1
+    assert compile_model(make_model(4.0, (0.5, 0.75))).compiled == 1
