@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from .errors import ConfigError
 from .types import Array
 
@@ -52,8 +54,11 @@ class Album:
             if len(images) == 1:
                 images[0].save(self.path)
             else:
-                # One palette for all frames, so that colours don't flicker.
-                palette = images[len(images) // 2].quantize(32)
+                # One palette for all frames, so that colours don't flicker. It is taken from
+                # several of them, and by coverage, so that rare colours keep their place.
+                some = [self._frames[k * (len(images) - 1) // 3] for k in range(4)]
+                strip = Image.fromarray(np.concatenate(some))
+                palette = strip.quantize(32, Image.Quantize.MAXCOVERAGE)
                 flat = [
                     image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images
                 ]

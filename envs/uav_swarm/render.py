@@ -20,12 +20,14 @@ BAR = 44  # pixels of the line of text above it
 SCALE = 2
 TRAIL = 30  # positions kept
 MOST_LINKS = 1500  # beyond it, only drones are drawn
+FLASH = 0.25  # s for which a packet that was heard is shown
 
 INK = (236, 241, 248)
 GROUND = (15, 21, 33)
 FIELD = (21, 29, 45)
 LINES = (32, 43, 64)
-LINK = (52, 76, 112)
+LINK = (64, 96, 142)
+PACKET = (150, 220, 255)
 DIM = (122, 138, 163)
 DRONES = ((96, 214, 255), (255, 201, 107), (196, 160, 255), (140, 230, 160), (255, 150, 170))
 COVERED = (94, 222, 146)
@@ -111,7 +113,7 @@ class _Sheet:
         self.image = Image.new("RGB", (SIZE * SCALE, (SIZE + BAR) * SCALE), GROUND)
         self.draw = ImageDraw.Draw(self.image)
         # Large enough to see, small enough not to cover the neighbours.
-        self.body = float(np.clip(70.0 / math.sqrt(drones), 1.5, 9.0)) * SCALE
+        self.body = float(np.clip(70.0 / math.sqrt(drones), 3.0, 9.0)) * SCALE
         a, b = self.margin, SIZE * SCALE - self.margin
         top = BAR * SCALE
         self.draw.rounded_rectangle((a, a + top, b, b + top), 6 * SCALE, FIELD)
@@ -149,6 +151,8 @@ class _Sheet:
                 self.disc(at, model.p.meeting * self.per_metre, outline=LINK)
         if links and small:
             self.links(position, alive, place, model.p.radio_range)
+        if links and small:
+            self.packets(engine, alive, place)
         if small:
             self.trails(past, alive, model)
         if isinstance(model, Coverage) and small and links:
@@ -158,9 +162,11 @@ class _Sheet:
     def points(self, engine: Any) -> None:
         spots = self.to_pixels(engine.columns["spot"][0])
         covered = engine.columns["covered"][0] > 0.5
-        radius = max(self.body * 0.55, 1.5 * SCALE)
+        radius = max(self.body * 0.5, 1.2 * SCALE)
         for at, seen in zip(spots, covered, strict=True):
-            self.disc(at, radius, COVERED if seen else None, COVERED if seen else OPEN)
+            if seen:
+                self.disc(at, 2.0 * radius, _mix(FIELD, COVERED, 0.22))
+            self.disc(at, radius, COVERED if seen else FIELD, COVERED if seen else OPEN)
 
     def claims(self, engine: Any, place: Any) -> None:
         """A line from each watched point to the drone that watches it."""
@@ -177,10 +183,16 @@ class _Sheet:
             return
         for a, b in pairs:
             near = 1.0 - gap[a, b] / reach
-            shade = tuple(
-                round(f + (c - f) * (0.25 + 0.6 * near)) for f, c in zip(FIELD, LINK, strict=True)
-            )
+            shade = _mix(FIELD, LINK, 0.25 + 0.6 * near)
             self.draw.line((*place[ids[a]], *place[ids[b]]), shade, SCALE)
+
+    def packets(self, engine: Any, alive: Any, place: Any) -> None:
+        """A flash from where a sender was to who has just heard it."""
+        age = engine.time(0) - engine.columns["last_time"][0]
+        source = self.to_pixels(engine.columns["last"][0][:, :2])
+        for i in np.flatnonzero(alive & (age < FLASH)):
+            shade = _mix(LINK, PACKET, 1.0 - age[i] / FLASH)
+            self.draw.line((*source[i], *place[i]), shade, SCALE)
 
     def trails(self, past: list[Any], alive: Any, model: Any) -> None:
         if len(past) < 2:
@@ -189,8 +201,7 @@ class _Sheet:
         for k in range(len(past) - 1):
             fade = 0.6 * (k + 1) / len(past)
             for i in np.flatnonzero(alive).tolist():
-                colour = _colour(i, model)
-                shade = tuple(round(f + (c - f) * fade) for f, c in zip(FIELD, colour, strict=True))
+                shade = _mix(FIELD, _colour(i, model), fade)
                 self.draw.line((*tracks[k, i], *tracks[k + 1, i]), shade, SCALE)
 
     def drones(self, engine: Any, model: Any, position: Any, alive: Any, place: Any) -> None:
@@ -198,7 +209,7 @@ class _Sheet:
         pace = np.linalg.norm(velocity[:, :2], axis=1)
         angle = np.where(pace > 0.3, np.arctan2(velocity[:, 1], velocity[:, 0]), math.pi / 2)
         cause = engine.columns["cause"][0]
-        for i in np.argsort(position[:, 2], kind="stable"):
+        for i in np.argsort(position[:, 2], kind="stable").tolist():
             at = place[i]
             if not alive[i]:
                 self.wreck(at, DEAD if cause[i] == COLLIDED else DIM)
@@ -232,3 +243,8 @@ class _Sheet:
 def _colour(i: int, model: Any) -> tuple[int, int, int]:
     team = int(i) // model.p.team_size if model.p.team_size else 0
     return DRONES[team % len(DRONES)]
+
+
+def _mix(a: Any, b: Any, share: float) -> tuple[int, ...]:
+    """Between two colours: a at 0, b at 1."""
+    return tuple(round(x + (y - x) * share) for x, y in zip(a, b, strict=True))
