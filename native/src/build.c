@@ -369,6 +369,8 @@ int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
             size_t row = (size_t)k * m->entities;
             seer_engine_export(e, k, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
             at += e->world[k].pending;
+            if (e->world[k].failed) /* awaits its reset, and may hold more than is legal */
+                memset(lengths + row, 0, m->entities * sizeof *lengths);
         }
         seer_counters counters;
         seer_engine_counters(e, &counters, e->per_kind_before);

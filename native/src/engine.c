@@ -47,7 +47,6 @@ static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
         for (uint32_t k = 0; k < e->shards; k++)
             if (v->shards[k].crowded) seer_find_crowded(w, &v->shards[k], phase->tag);
     w->alone = 0;
-    w->handled_long = w->handled > 1000 || phase->kind == SEER_PHASE_SWEEP;
     seer_tally(w, v, w->bid, w->bid_round, w->handled, w->sent);
     if (timed) seer_learn_sweep(e, phase, seer_clock() - start);
 }

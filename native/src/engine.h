@@ -102,7 +102,8 @@ typedef struct seer_worker {
     uint32_t alone;          /* holds every shard of the world */
     uint32_t refused;        /* 1 + the last entity that had something refused, 0 for none */
     uint32_t reported;       /* a fault since the world's last phase */
-    uint32_t until_look, handled_long; /* as closer: when to look at the clock again */
+    uint32_t until_look, look_every; /* as closer: phases until the next look at the clock */
+    int64_t looked;          /* ns */
     uint32_t sweep, kind;    /* what runs, SEER_NONE otherwise */
     uint32_t tag, fault_tag; /* of the running phase, of the fault kept */
     uint32_t shift;          /* entity >> shift is its shard */

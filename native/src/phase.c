@@ -7,6 +7,7 @@
 /* A hand-over and the way back cost about this; what is shorter is not shared. */
 #define SHARE_NS 3000.0
 #define WAKE_NS 30000.0 /* the same when the helpers have to be woken */
+#define LOOK_NS 1000000 /* how often the clock is looked at */
 #define SEGMENT 48 /* windows measured at a time */
 #define SHARE_BYTES (256u << 10) /* a copy of this size is worth sharing */
 
@@ -54,8 +55,13 @@ static int time_to_pause(seer_worker *w)
     seer_engine *e = w->engine;
     if (e->pool.axis == SEER_AXIS_WORLDS && seer_load(&e->pause_wanted, relaxed)) return 1;
     if (w->until_look > 0 && --w->until_look > 0) return 0;
-    w->until_look = w->handled_long ? 1 : 16;
-    return seer_clock() >= e->deadline;
+    /* about every millisecond, so that a look costs nothing where phases are short */
+    int64_t now = seer_clock(), since = now - w->looked;
+    if (since > LOOK_NS) w->look_every = (uint32_t)(w->look_every * (int64_t)LOOK_NS / since);
+    else if (w->look_every < 64) w->look_every = 2 * w->look_every + 1;
+    w->until_look = w->look_every;
+    w->looked = now;
+    return now >= e->deadline;
 }
 
 static size_t rows_bytes(const seer_engine *e, uint64_t mask)

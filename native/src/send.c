@@ -31,6 +31,8 @@ void seer_report(seer_worker *w, const seer_fault *fault)
          * would not have happened. */
         if (w->tag > w->fault_tag) return;
         if (w->tag < w->fault_tag) w->fault.code = 0;
+        /* Nor is a world too full to be told of beside a lane that is. */
+        if (w->fault.code == SEER_EWORLD || w->fault.code == SEER_ESTEP) w->fault.code = 0;
     }
     w->fault_tag = w->tag;
     seer_merge_fault(&w->fault, fault);
