@@ -244,7 +244,9 @@ class Context:
         """An event for `to` after `delay` seconds, rounded half to even."""
         ticks = np.rint(np.float64(delay) / np.float64(self._world.spec.tick))
         if not abs(ticks) <= faults.TIME_MAX:  # also when it is not a number
-            return self._refuse(faults.ETIME, kind, to, faults.NEVER, value=float(delay))
+            return self._refuse(
+                faults.ETIME, kind, to, faults.NEVER, limit=faults.TIME_MAX, value=float(delay)
+            )
         return self._send(kind, to, int(ticks), fields)
 
     def send_ticks(self, kind: str, to: Any, ticks: Any, *fields: Any) -> Any:
@@ -265,16 +267,17 @@ class Context:
         if not 0 <= target < world.spec.entities:
             return self._refuse(faults.ETARGET, name, to, when, limit=world.spec.entities)
         if ticks < 0:
-            return self._refuse(faults.EPAST, name, to, when)
+            return self._refuse(faults.EPAST, name, to, when, limit=faults.TIME_MAX)
         if when > faults.TIME_MAX:
-            return self._refuse(faults.ETIME, name, to, when, value=ticks * world.spec.tick)
+            far = ticks * world.spec.tick
+            return self._refuse(faults.ETIME, name, to, when, limit=faults.TIME_MAX, value=far)
         if target != run.entity and ticks < world.spec.lookahead:
             return self._refuse(faults.ECAUSALITY, name, to, when, limit=world.spec.lookahead)
         turn = run.round + 1 if ticks == 0 else 0
         if turn > world.spec.max_rounds:
             return self._refuse(faults.EROUNDS, name, to, when, limit=world.spec.max_rounds)
         if world.sequences[run.entity] >= faults.NONE:
-            return self._refuse(faults.ESEQUENCE, name, to, when, limit=faults.NONE)
+            return self._refuse(faults.ESEQUENCE, name, to, when, limit=faults.TIME_MAX)
         size = WIDE_BYTES if kind.wide else NARROW_BYTES
         world.push(
             when, turn, target, run.entity, number, pack(self._layouts[number], fields, size)

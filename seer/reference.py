@@ -125,7 +125,7 @@ class World:
                 while self.heap and self.heap[0][:2] == (time, turn):
                     self._handle(heapq.heappop(self.heap))
             else:
-                stop = min(end, self._window_end(time))
+                stop = time = min(end, self._window_end(time))
                 while self.heap and self.heap[0][0] < stop:
                     self._handle(heapq.heappop(self.heap))
             self.counters["windows"] += 1
@@ -220,9 +220,11 @@ class World:
                 mine = sorted(event for event in self.heap if event[2] == entity)
                 refused = mine[self.spec.lane_capacity]  # the first there is no room for
                 self._over(faults.ELANE, refused[0], self.spec.lane_capacity, refused)
+        if self.faults:
+            return
         if len(self.heap) > self.spec.world_capacity:
             self._over(faults.EWORLD, now, self.spec.world_capacity, None)
-        if self._handled > self.spec.step_capacity:
+        elif self._handled > self.spec.step_capacity:
             self._over(faults.ESTEP, now, self.spec.step_capacity, None)
 
     def _over(self, code: int, now: int, limit: int, refused: Event | None) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from .errors import SnapshotError
 from .events import EVENT, WIDE_BYTES
+from .faults import TIME_MAX
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -145,6 +146,12 @@ def _check_events(where: str, spec: Any, state: Mapping[str, Any]) -> None:
     total = int(lengths.sum(dtype=np.int64))
     if total != len(events):
         raise SnapshotError(f"{where}: expected {total} events as lengths say, got {len(events)}")
+    for most, bound in ((lengths.max(initial=0), "lane_capacity"),
+                        (lengths.sum(axis=1, dtype=np.int64).max(), "world_capacity")):  # fmt: skip
+        if most > getattr(spec, bound):
+            raise SnapshotError(
+                f"{where}: expected at most {bound}={getattr(spec, bound)} pending events, got {most}"
+            )
     if (state["steps"] < 0).any():
         raise SnapshotError(f"{where}: expected steps of at least 0, got {state['steps'].min()}")
     if not total:
@@ -164,6 +171,8 @@ def _check_events(where: str, spec: Any, state: Mapping[str, Any]) -> None:
         (events["source"] >= entities, "an event's source does not exist"),
         (events["kind"] >= len(spec.kinds), "an event's kind does not exist"),
         (events["time"] < now, "an event lies in the past"),
+        (events["time"] > TIME_MAX, "an event lies beyond the last tick"),
+        (events["round"] > spec.max_rounds, "an event's round is beyond max_rounds"),
         (events["sequence"] >= sent, "an event's source has not sent that many"),
         (same & ~before, "a lane's events are not in order"),
     ):
