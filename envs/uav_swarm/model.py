@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import seer
-from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN, TRAFFIC_SCALE, Swarm, own_floats, side
+from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN, Swarm, own_floats, side
 
 GOALS = 3  # points of interest that a drone tells apart
 GOAL_FLOATS = 4 * GOALS + 2
 POINT_SCALE = 8.0  # points in view that count as 1
-MATE_FLOATS = 1
 
 
 def _space(floats):
@@ -34,8 +33,6 @@ class Coverage(Swarm):
     spot = seer.column("f8", 2, published=True, of="point")  # m
     owner = seer.column("i4", published=True, of="point", initial=-1)  # the closest drone in range
     covered = seer.column("f8", published=True, of="point")  # 0 or 1
-    goal_id = seer.column("i4", GOALS, of="drone")
-    goal_d2 = seer.column("f8", GOALS, of="drone")  # m^2
     obs = seer.observation("f4", lambda p: own_floats(p) + GOAL_FLOATS)
     points_near = seer.grid("spot", cell="sight", high=side)
     coverage = seer.total("mean", "covered")
@@ -85,10 +82,17 @@ class Coverage(Swarm):
         x = s.pos[i, 0]
         y = s.pos[i, 1]
         per_sight = 1.0 / s.p.sight
-        count = 0
         free = 0
         taken = 0
         mine = 0
+        # The three nearest in order, in registers: d0 <= d1 <= d2, -1 for none.
+        far = 4.0 * s.p.sight * s.p.sight + 4.0 * s.p.sensing * s.p.sensing
+        d0 = far
+        d1 = far
+        d2 = far
+        j0 = -1
+        j1 = -1
+        j2 = -1
         found = ctx.near("points_near", x, y, max(s.p.sight, s.p.sensing))
         for n in range(found):
             j = ctx.found(n)
@@ -102,27 +106,36 @@ class Coverage(Swarm):
                     free += 1
                 dx = s.seen.spot[j, 0] - x
                 dy = s.seen.spot[j, 1] - y
-                d2 = dx * dx + dy * dy
-                if count < GOALS or d2 < s.goal_d2[i, GOALS - 1]:
-                    m = count if count < GOALS else GOALS - 1
-                    while m > 0 and s.goal_d2[i, m - 1] > d2:
-                        s.goal_d2[i, m] = s.goal_d2[i, m - 1]
-                        s.goal_id[i, m] = s.goal_id[i, m - 1]
-                        m -= 1
-                    s.goal_d2[i, m] = d2
-                    s.goal_id[i, m] = j
-                    if count < GOALS:
-                        count += 1
+                d = dx * dx + dy * dy
+                if d < d2:
+                    if d < d1:
+                        d2 = d1
+                        j2 = j1
+                        if d < d0:
+                            d1 = d0
+                            j1 = j0
+                            d0 = d
+                            j0 = j
+                        else:
+                            d1 = d
+                            j1 = j
+                    else:
+                        d2 = d
+                        j2 = j
         o = OWN + EACH * s.p.neighbours + HEARD
-        for m in range(count):
-            j = s.goal_id[i, m]
-            s.obs[i, o] = 1.0
-            s.obs[i, o + 1] = (s.seen.spot[j, 0] - x) * per_sight
-            s.obs[i, o + 2] = (s.seen.spot[j, 1] - y) * per_sight
-            s.obs[i, o + 3] = 1.0 if s.seen.owner[j] == i else 0.0
+        for m in range(GOALS):
+            j = j0 if m == 0 else (j1 if m == 1 else j2)
+            if j >= 0:
+                s.obs[i, o] = 1.0
+                s.obs[i, o + 1] = (s.seen.spot[j, 0] - x) * per_sight
+                s.obs[i, o + 2] = (s.seen.spot[j, 1] - y) * per_sight
+                s.obs[i, o + 3] = 1.0 if s.seen.owner[j] == i else 0.0
+            else:
+                s.obs[i, o] = 0.0
+                s.obs[i, o + 1] = 0.0
+                s.obs[i, o + 2] = 0.0
+                s.obs[i, o + 3] = 0.0
             o += 4
-        for m in range(4 * (GOALS - count)):
-            s.obs[i, o + m] = 0.0
         o = OWN + EACH * s.p.neighbours + HEARD + 4 * GOALS
         s.obs[i, o] = min(free / POINT_SCALE, 4.0)
         s.obs[i, o + 1] = min(taken / POINT_SCALE, 4.0)
@@ -146,13 +159,13 @@ class Rendezvous(Swarm):
 
     centre = seer.column("f8", 3, published=True, of="team")  # m
     closeness = seer.column("f8", published=True, of="team")  # in [0, 1]
-    obs = seer.observation("f4", lambda p: own_floats(p) + MATE_FLOATS)
+    obs = seer.observation("f4", lambda p: own_floats(p))
     together = seer.total("mean", "closeness")
 
     @staticmethod
     def observation_space(p):
         """Box of the floats listed in PROTOCOL.md."""
-        return _space(own_floats(p) + MATE_FLOATS)
+        return _space(own_floats(p))
 
     @seer.sweep(at="end", over="team", include="all", on_reset=True)
     def gather(ctx, s, i):
@@ -188,17 +201,15 @@ class Rendezvous(Swarm):
 
     @seer.sweep(at="end", over="drone", include="all", on_reset=True)
     def judge(ctx, s, i):
-        """The reward, and how much was heard of the team lately."""
+        """The reward."""
         if s.alive[i] == 0 and s.acted[i] == 0:  # dead before this step: once, nothing is left
             if s.terminated[i] != 0:
                 s.terminated[i] = 0
                 s.reward[i] = 0.0
-                for o in range(OWN + EACH * s.p.neighbours + HEARD + MATE_FLOATS):
+                for o in range(OWN + EACH * s.p.neighbours + HEARD):
                     s.obs[i, o] = 0.0
             return
         team = s.p.drones + i // s.p.team_size
-        o = OWN + EACH * s.p.neighbours + HEARD
-        s.obs[i, o] = min(s.mates[i, 3] / TRAFFIC_SCALE, 4.0)
         reward = s.seen.closeness[team]
         if not s.p.shared:
             dx = s.seen.centre[team, 0] - s.pos[i, 0]

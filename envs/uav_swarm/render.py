@@ -188,8 +188,8 @@ class _Sheet:
 
     def packets(self, engine: Any, alive: Any, place: Any) -> None:
         """A flash from where a sender was to who has just heard it."""
-        age = engine.time(0) - engine.columns["last_time"][0]
-        source = self.to_pixels(engine.columns["last"][0][:, :2])
+        age = engine.time(0) - engine.columns["ears"][0, :, 7]
+        source = self.to_pixels(engine.columns["ears"][0, :, 4:6])
         for i in np.flatnonzero(alive & (age < FLASH)):
             shade = _mix(LINK, PACKET, 1.0 - age[i] / FLASH)
             self.draw.line((*source[i], *place[i]), shade, SCALE)

@@ -19,7 +19,7 @@ COLLIDED, FLAT = 1, 2  # values of the column `cause`
 OWN = 9  # floats about oneself
 EACH = 7  # floats about each neighbour in view
 HEARD = 8  # floats about what was heard
-TRAFFIC_SCALE = 16.0  # packets heard within `memory` that count as 1
+NUMBER_SCALE = 16.0  # packets heard within `memory` that count as 1
 
 
 def side(p: Any) -> float:
@@ -101,16 +101,14 @@ class Swarm(seer.EventModel, abstract=True):
 
     pos = seer.column("f8", 3, published=True, of="drone")  # m
     vel = seer.column("f8", 3, published=True, of="drone")  # m/s
-    gusts = seer.column("f8", 3, of="drone")  # m/s
+    gusts = seer.column("f4", 3, of="drone")  # m/s
     charge = seer.column("f8", of="drone", initial=1.0)  # of a full battery
     cause = seer.column("u1", of="drone")  # of death
     near_id = seer.column("i4", lambda p: int(p.neighbours), of="drone")
     near_d2 = seer.column("f8", lambda p: int(p.neighbours), of="drone")  # m^2
-    heard = seer.column("i8", of="drone")  # packets, since the reset
-    traffic = seer.column("f8", of="drone")  # packets, fading with `memory`
-    mates = seer.column("f8", 4, of="drone")  # sum of teammates' positions and their number, fading
-    last = seer.column("f8", 3, of="drone")  # where the last sender was, m
-    last_time = seer.column("f8", of="drone", initial=-1e9)  # s
+    # What was heard, in one cache line: sum of teammates' positions (0-2, m) and their number
+    # (3), fading with `memory`; where the last sender was (4-6, m) and when (7, s).
+    ears = seer.column("f8", 8, of="drone", initial=[0, 0, 0, 0, 0, 0, 0, -1e9])
 
     action = seer.action("f4", lambda p: 1 if p.discrete else 3)
     reward = seer.reward()
@@ -297,30 +295,29 @@ class Swarm(seer.EventModel, abstract=True):
         o = OWN + EACH * k
 
         per_range = 1.0 / s.p.radio_range
-        fade = 1.0 - s.p.dt / (s.p.memory + s.p.dt)
-        mates = fade * s.mates[i, 3]
-        s.obs[i, o] = min(s.traffic[i] / TRAFFIC_SCALE, 4.0)
+        number = s.ears[i, 3]
+        s.obs[i, o] = min(number / NUMBER_SCALE, 4.0)
         s.obs[i, o + 1] = 0.0
         s.obs[i, o + 2] = 0.0
         s.obs[i, o + 3] = 0.0
-        if mates > 0.01:
-            s.obs[i, o + 1] = (s.mates[i, 0] / s.mates[i, 3] - x) * per_range
-            s.obs[i, o + 2] = (s.mates[i, 1] / s.mates[i, 3] - y) * per_range
-            s.obs[i, o + 3] = (s.mates[i, 2] / s.mates[i, 3] - z) * per_range
-        s.traffic[i] = fade * s.traffic[i]
-        s.mates[i, 0] = fade * s.mates[i, 0]
-        s.mates[i, 1] = fade * s.mates[i, 1]
-        s.mates[i, 2] = fade * s.mates[i, 2]
-        s.mates[i, 3] = mates
-        age = (ctx.time - s.last_time[i]) / (4.0 * s.p.beacon_period)
+        if number > 0.01:
+            s.obs[i, o + 1] = (s.ears[i, 0] / number - x) * per_range
+            s.obs[i, o + 2] = (s.ears[i, 1] / number - y) * per_range
+            s.obs[i, o + 3] = (s.ears[i, 2] / number - z) * per_range
+        fade = s.p.memory / (s.p.memory + s.p.dt)
+        s.ears[i, 0] *= fade
+        s.ears[i, 1] *= fade
+        s.ears[i, 2] *= fade
+        s.ears[i, 3] *= fade
+        age = (ctx.time - s.ears[i, 7]) / (4.0 * s.p.beacon_period)
         s.obs[i, o + 4] = 0.0
         s.obs[i, o + 5] = 0.0
         s.obs[i, o + 6] = 0.0
         s.obs[i, o + 7] = 1.0
         if age < 1.0:
-            s.obs[i, o + 4] = (s.last[i, 0] - x) * per_range
-            s.obs[i, o + 5] = (s.last[i, 1] - y) * per_range
-            s.obs[i, o + 6] = (s.last[i, 2] - z) * per_range
+            s.obs[i, o + 4] = (s.ears[i, 4] - x) * per_range
+            s.obs[i, o + 5] = (s.ears[i, 5] - y) * per_range
+            s.obs[i, o + 6] = (s.ears[i, 6] - z) * per_range
             s.obs[i, o + 7] = age
 
     @seer.on("beacon")
@@ -361,17 +358,15 @@ class Swarm(seer.EventModel, abstract=True):
         x = s.pos[i, 0] + offset(e.x, s.pos[i, 0])
         y = s.pos[i, 1] + offset(e.y, s.pos[i, 1])
         z = s.pos[i, 2] + offset(e.z, s.pos[i, 2])
-        s.last[i, 0] = x
-        s.last[i, 1] = y
-        s.last[i, 2] = z
-        s.last_time[i] = ctx.time
-        s.heard[i] += 1
-        s.traffic[i] += 1.0
+        s.ears[i, 4] = x
+        s.ears[i, 5] = y
+        s.ears[i, 6] = z
+        s.ears[i, 7] = ctx.time
         team = 0
         if s.p.team_size > 0:
             team = (i // s.p.team_size) & 32767
         if e.team == team:
-            s.mates[i, 0] += x
-            s.mates[i, 1] += y
-            s.mates[i, 2] += z
-            s.mates[i, 3] += 1.0
+            s.ears[i, 0] += x
+            s.ears[i, 1] += y
+            s.ears[i, 2] += z
+            s.ears[i, 3] += 1.0
