@@ -146,11 +146,12 @@ def _check_events(where: str, spec: Any, state: Mapping[str, Any]) -> None:
     total = int(lengths.sum(dtype=np.int64))
     if total != len(events):
         raise SnapshotError(f"{where}: expected {total} events as lengths say, got {len(events)}")
-    for most, bound in ((lengths.max(initial=0), "lane_capacity"),
-                        (lengths.sum(axis=1, dtype=np.int64).max(), "world_capacity")):  # fmt: skip
-        if most > getattr(spec, bound):
+    each = lengths.sum(axis=1, dtype=np.int64)
+    for most, bound in ((lengths.max(initial=0), "lane_capacity"), (each.max(), "world_capacity")):
+        limit = getattr(spec, bound)
+        if most > limit:
             raise SnapshotError(
-                f"{where}: expected at most {bound}={getattr(spec, bound)} pending events, got {most}"
+                f"{where}: expected at most {bound}={limit} pending events, got {most}"
             )
     if (state["steps"] < 0).any():
         raise SnapshotError(f"{where}: expected steps of at least 0, got {state['steps'].min()}")

@@ -120,7 +120,8 @@ CASES = {
         {"target": None},
     ),
     "a_sweep_fails": (
-        {"mode": 4}, errors.HandlerError, ["sweep 'act' of drone 5", "ctx.fail(42)", "test_faults.py:"],
+        {"mode": 4}, errors.HandlerError,
+        ["sweep 'act' of drone 5", "ctx.fail(42)", "test_faults.py:"],
         {"user_code": 42, "sweep": "act", "kind": None},
     ),
     "a_sweep_raises": (
