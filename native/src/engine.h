@@ -122,6 +122,7 @@ typedef struct seer_worker {
     uint64_t *per_kind;      /* (kinds,) events handled */
     char *ahead[2];          /* columns whose rows are fetched ahead, and their rows' sizes */
     uint32_t ahead_bytes[2];
+    uint32_t heaviest;       /* the shard of its home that had most events lately */
     uint64_t shuffle;
 } seer_worker;
 

@@ -62,24 +62,32 @@ static int take_shard(seer_worker *w, uint32_t k, const seer_phase *phase, uint6
     return 1;
 }
 
-/* Claims and runs the shards that begin at this worker's home: all of its own, or one of another's
- * that nobody else holds. The number run. */
+/* Tests: claims in an order drawn anew for every phase. */
+static uint32_t run_shuffled(seer_worker *w, const seer_phase *phase, uint64_t number)
+{
+    uint32_t ran = 0, shards = w->engine->shards;
+    for (uint32_t k = 0; k < shards; k++) {
+        w->shuffle = w->shuffle * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        ran += (uint32_t)take_shard(w, (uint32_t)((w->shuffle >> 33) % shards), phase, number);
+    }
+    return ran;
+}
+
+/* Claims and runs the shards of this worker's home, first the one that had most to do: the others
+ * can be taken over meanwhile. The number run. */
 static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t number)
 {
     seer_engine *e = w->engine;
+    if (seer_unlikely(w->shuffle)) return run_shuffled(w, phase, number);
     uint32_t low = w->index * e->shards / e->threads, high = (w->index + 1) * e->shards / e->threads;
-    uint32_t ran = 0;
-    if (seer_unlikely(w->shuffle)) { /* tests: every order of claims must do */
-        low = 0;
-        high = e->shards;
-    }
+    uint32_t first = w->heaviest >= low && w->heaviest < high ? w->heaviest : low, most = 0, ran = 0;
     for (uint32_t k = low; k < high; k++) {
-        uint32_t shard = k;
-        if (seer_unlikely(w->shuffle)) {
-            w->shuffle = w->shuffle * UINT64_C(6364136223846793005) + 1442695040888963407u;
-            shard = (uint32_t)((w->shuffle >> 33) % e->shards);
-        }
-        ran += (uint32_t)take_shard(w, shard, phase, number);
+        uint32_t shard = k == low ? first : k == first ? low : k, before = w->handled;
+        if (!take_shard(w, shard, phase, number)) continue;
+        ran++;
+        if (w->handled - before <= most) continue;
+        most = w->handled - before;
+        w->heaviest = shard;
     }
     return ran;
 }
