@@ -4,7 +4,7 @@ The generator stands in a private column, not in the engine, so that the heap in
 same numbers. 25 % of the events go to a random entity.
 """
 
-# ruff: noqa: N805 - handlers take no self
+
 import math
 
 import numpy as np
@@ -40,7 +40,7 @@ class Phold(seer.EventModel):
     lookahead_ticks = seer.param(UNIT // 10, low=0, doc="least delay")
     step_ticks = seer.param(100 * UNIT, low=1, doc="length of a step")
 
-    groups = {"entity": "entities"}  # noqa: RUF012
+    groups = {"entity": "entities"}
     lookahead = staticmethod(lambda p: p.lookahead_ticks * 1e-9)
     step = staticmethod(lambda p: p.step_ticks * 1e-9)
     lane_capacity = 2**20

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from seer import bench
+from seer import figures
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_pool_empty_step(measure):
-    measure(bench.handover_row, 101)
+    measure(figures.handover_row, 101)

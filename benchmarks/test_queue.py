@@ -6,16 +6,16 @@ another entity, exponential delays. Heap and engine run in turn in one process.
 
 import pytest
 
-from seer import bench
+from seer import figures
 
 ROUNDS = 15
 
 
-@pytest.mark.parametrize("case", bench.QUEUE, ids=lambda case: case[0])
+@pytest.mark.parametrize("case", figures.QUEUE, ids=lambda case: case[0])
 def test_queue_c_handlers(case, measure):
-    measure(bench.queue_row, case, ROUNDS)
+    measure(figures.queue_row, case, ROUNDS)
 
 
-@pytest.mark.parametrize("case", bench.QUEUE, ids=lambda case: case[0])
+@pytest.mark.parametrize("case", figures.QUEUE, ids=lambda case: case[0])
 def test_queue_numba_handlers(case, measure):
-    measure(bench.numba_row, case, ROUNDS)
+    measure(figures.numba_row, case, ROUNDS)

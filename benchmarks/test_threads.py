@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from seer import bench
+from seer import figures
 
 ROUNDS = 15
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-@pytest.mark.parametrize("case", bench.THREADS, ids=lambda case: case[0])
+@pytest.mark.parametrize("case", figures.THREADS, ids=lambda case: case[0])
 def test_threads_speedup(case, measure):
-    measure(bench.threads_row, case, ROUNDS)
+    measure(figures.threads_row, case, ROUNDS)
