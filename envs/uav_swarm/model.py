@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 import seer
-from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN, Swarm, own_floats, side
+from seer.envs.uav_swarm.swarm import (
+    BOUND,
+    EACH,
+    HEARD,
+    OWN,
+    Swarm,
+    bounded,
+    own_floats,
+    side,
+)
 
 GOALS = 3  # points of interest that a drone tells apart
 GOAL_FLOATS = 4 * GOALS + 2
@@ -15,7 +24,7 @@ POINT_SCALE = 8.0  # points in view that count as 1
 def _space(floats):
     from gymnasium import spaces
 
-    return spaces.Box(-8.0, 8.0, (floats,), "f4")
+    return spaces.Box(-BOUND, BOUND, (floats,), "f4")
 
 
 class Coverage(Swarm):
@@ -127,8 +136,8 @@ class Coverage(Swarm):
             j = j0 if m == 0 else (j1 if m == 1 else j2)
             if j >= 0:
                 s.obs[i, o] = 1.0
-                s.obs[i, o + 1] = (s.seen.spot[j, 0] - x) * per_sight
-                s.obs[i, o + 2] = (s.seen.spot[j, 1] - y) * per_sight
+                s.obs[i, o + 1] = bounded((s.seen.spot[j, 0] - x) * per_sight)
+                s.obs[i, o + 2] = bounded((s.seen.spot[j, 1] - y) * per_sight)
                 s.obs[i, o + 3] = 1.0 if s.seen.owner[j] == i else 0.0
             else:
                 s.obs[i, o] = 0.0

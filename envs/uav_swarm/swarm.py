@@ -19,6 +19,7 @@ COLLIDED, FLAT = 1, 2  # values of the column `cause`
 OWN = 9  # floats about oneself
 EACH = 7  # floats about each neighbour in view
 HEARD = 8  # floats about what was heard
+BOUND = 8.0  # of every float of an observation
 NUMBER_SCALE = 16.0  # packets heard within `memory` that count as 1
 
 
@@ -44,6 +45,11 @@ def unit(a):
     if a > 1.0:
         return 1.0
     return a
+
+
+def bounded(a):
+    """What was heard long ago may be far away by now."""
+    return min(max(a, -BOUND), BOUND)
 
 
 def centimetres(x):
@@ -301,9 +307,9 @@ class Swarm(seer.EventModel, abstract=True):
         s.obs[i, o + 2] = 0.0
         s.obs[i, o + 3] = 0.0
         if number > 0.01:
-            s.obs[i, o + 1] = (s.ears[i, 0] / number - x) * per_range
-            s.obs[i, o + 2] = (s.ears[i, 1] / number - y) * per_range
-            s.obs[i, o + 3] = (s.ears[i, 2] / number - z) * per_range
+            s.obs[i, o + 1] = bounded((s.ears[i, 0] / number - x) * per_range)
+            s.obs[i, o + 2] = bounded((s.ears[i, 1] / number - y) * per_range)
+            s.obs[i, o + 3] = bounded((s.ears[i, 2] / number - z) * per_range)
         fade = s.p.memory / (s.p.memory + s.p.dt)
         s.ears[i, 0] *= fade
         s.ears[i, 1] *= fade
@@ -315,9 +321,9 @@ class Swarm(seer.EventModel, abstract=True):
         s.obs[i, o + 6] = 0.0
         s.obs[i, o + 7] = 1.0
         if age < 1.0:
-            s.obs[i, o + 4] = (s.ears[i, 4] - x) * per_range
-            s.obs[i, o + 5] = (s.ears[i, 5] - y) * per_range
-            s.obs[i, o + 6] = (s.ears[i, 6] - z) * per_range
+            s.obs[i, o + 4] = bounded((s.ears[i, 4] - x) * per_range)
+            s.obs[i, o + 5] = bounded((s.ears[i, 5] - y) * per_range)
+            s.obs[i, o + 6] = bounded((s.ears[i, 6] - z) * per_range)
             s.obs[i, o + 7] = age
 
     @seer.on("beacon")

@@ -1,11 +1,13 @@
 """The swarm against plain numpy: flight, radio, senses, rewards, deaths, size."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import seer
+import seer.envs
 from seer.envs.uav_swarm import SCENARIOS, heuristic, make_model, parallel_env
 from seer.envs.uav_swarm.swarm import EACH, HEARD, OWN, centimetres, offset
 from seer.errors import ConfigError, UnknownIdError
@@ -336,9 +338,10 @@ def test_rendezvous_reward_equals_the_formula(shared):
         np.testing.assert_allclose(eng.reward[0, team][living], expected[living], rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("odd", [{}, {"sight": 2.0, "radio_range": 1.0, "memory": 60.0}])
 @pytest.mark.parametrize("task", ["coverage", "rendezvous"])
-def test_observations_lie_in_their_space(task):
-    env = parallel_env(task, drones=40, density=40.0, collision=0.0)
+def test_observations_lie_in_their_space(task, odd):
+    env = parallel_env(task, drones=40, density=40.0, collision=0.0, **odd)
     env.reset(seed=0)
     space = env.observation_space("drone_0")
     for k in range(150):
@@ -401,6 +404,13 @@ def test_fading_agrees_with_plain_python():
         for k in range(15):
             eng.step(commands(k, eng.action.shape))
     np.testing.assert_array_equal(one.observation, two.observation)
+
+
+@pytest.mark.parametrize("task", ["coverage", "rendezvous"])
+def test_same_bits_on_every_pool(task):
+    model = make_model(task, drones=150, density=60.0, fading=1.0, loss=0.1, collision=2.0)
+    report = seer.verify(model, steps=12, worlds=2, seed=5)
+    assert report, str(report)
 
 
 @pytest.mark.parametrize("task", ["coverage", "rendezvous"])
@@ -486,6 +496,14 @@ def test_start_keeps_everybody_apart():
     assert gap.min() >= 1.0
     assert (at >= 0).all()
     assert not np.array_equal(at, eng.columns["pos"][1])
+
+
+def test_readme_lists_every_parameter():
+    text = (Path(seer.envs.__file__).parent / "uav_swarm" / "README.md").read_text()
+    for model in (make_model("coverage"), make_model("rendezvous")):
+        for name, value in model.params.items():
+            shown = str(value) if isinstance(value, bool) else f"{value:g}"
+            assert f"| `{name}` | {shown} | " in text, name
 
 
 def test_scenarios_are_frozen():
