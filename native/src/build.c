@@ -271,9 +271,9 @@ static int build(seer_engine *e)
     seer_store(&e->bulletin[1].field[7], UINT64_C(1), relaxed);
     plan_shards(e);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
-    e->sweep_ns = get(e, m->sweeps, sizeof(double));
+    e->sweeps = get(e, m->sweeps, sizeof *e->sweeps);
     e->per_kind_before = get(e, m->kinds, sizeof(uint64_t));
-    if (!e->lanes || !e->sweep_ns || !e->per_kind_before || !make_worlds(e) || !make_shards(e) || !make_workers(e))
+    if (!e->lanes || !e->sweeps || !e->per_kind_before || !make_worlds(e) || !make_shards(e) || !make_workers(e))
         return -SEER_ENOMEM;
     return 0;
 }
@@ -309,7 +309,7 @@ void seer_engine_free(seer_engine *e)
         free(e->world[k].totals);
     }
     for (uint32_t c = 0; e->copied && e->model.column && c < e->model.columns; c++) free((void *)e->model.column[c].initial);
-    const void *owned[] = {e->world, e->lanes, e->grids, e->sweep_ns, e->per_kind_before,
+    const void *owned[] = {e->world, e->lanes, e->grids, e->sweeps, e->per_kind_before,
                            e->stops[0], e->stops[1]};
     for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) free((void *)owned[k]);
     const void *copies[] = {e->model.group, e->model.column, e->model.kind, e->model.sweep,
@@ -380,6 +380,7 @@ int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
         e->pool = *pool;
         e->threads = pool->threads;
         e->windows = (seer_tuner){0};
+        memset(e->sweeps, 0, m->sweeps * sizeof *e->sweeps);
         e->present = 0;
         plan_shards(e);
         if (!make_shards(e) || !make_workers(e)) {

@@ -48,7 +48,7 @@ static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
             if (v->shards[k].crowded) seer_find_crowded(w, &v->shards[k], phase->tag);
     w->alone = 0;
     seer_tally(w, v, w->bid, w->bid_round, w->handled, w->sent);
-    if (timed) seer_learn_sweep(e, phase, seer_clock() - start);
+    if (timed) seer_learn_sweep(e, phase, 0, seer_clock() - start);
 }
 
 static void count_phase(seer_worker *w, const seer_phase *phase)

@@ -136,6 +136,12 @@ typedef struct seer_tuner {
     uint32_t until_probe, probe_every; /* segments */
 } seer_tuner;
 
+/* The same for a sweep, which is measured each time it runs. */
+typedef struct seer_sweep_tuner {
+    double ns[2];            /* alone, shared: running means; 0 is not yet known */
+    uint32_t until_probe;    /* sweeps */
+} seer_sweep_tuner;
+
 struct seer_engine {
     seer_model model;        /* with copies of all its arrays */
     seer_pool_config pool;
@@ -168,7 +174,8 @@ struct seer_engine {
     int64_t deadline;        /* ns: when to return to let signals run */
     seer_fault fault;
     seer_tuner windows;
-    double *sweep_ns;        /* (sweeps,) a row, running mean */
+    seer_sweep_tuner *sweeps; /* (sweeps,) */
+    int64_t opened;          /* ns: when the open phase was opened */
     _Alignas(SEER_APART) SEER_ATOMIC(uint32_t) stepping; /* W: callers (CAS) */
     SEER_ATOMIC(uint32_t) fault_seen; /* W: workers  R: closer */
     SEER_ATOMIC(uint32_t) pause_wanted; /* worlds axis. W: caller  R: workers */

@@ -3,6 +3,7 @@
  * A phase ends when all shards are done, whoever did them. The worker that completes the count is
  * the closer: it alone decides what comes next, and opens that by advancing the phase word. Nobody
  * waits for a worker that holds no claim. */
+#include "phase.h"
 #include "pool.h"
 #include "together.h"
 
@@ -16,6 +17,7 @@ static void open_phase(seer_worker *w, const seer_phase *phase)
     seer_engine *e = w->engine;
     uint64_t number = ++e->phase_number;
     seer_bulletin *b = &e->bulletin[number & 1];
+    if (phase->kind == SEER_PHASE_SWEEP) e->opened = seer_clock();
     const uint64_t field[8] = {(uint64_t)phase->kind << 32 | phase->world,
                                (uint64_t)phase->sweep << 32 | phase->round, phase->bucket,
                                (uint64_t)phase->limit, phase->mask,
@@ -195,6 +197,8 @@ void seer_help_world(seer_worker *w)
         if (!closer && !wait_or_help(w, &phase, number)) continue;
         seer_world *v = &w->engine->world[phase.world];
         gather(w, v);
+        if (phase.kind == SEER_PHASE_SWEEP)
+            seer_learn_sweep(w->engine, &phase, 1, seer_clock() - w->engine->opened);
         phase = seer_proceed(w, v);
         open_phase(w, &phase);
     }

@@ -142,11 +142,22 @@ seer_phase seer_next_phase(seer_worker *w, seer_world *v)
 
 /* ---- alone or shared ------------------------------------------------------- */
 
-void seer_learn_sweep(seer_engine *e, const seer_phase *phase, int64_t ns)
+void seer_learn_sweep(seer_engine *e, const seer_phase *phase, int shared, int64_t ns)
 {
-    const seer_group *g = &e->model.group[e->model.sweep[phase->sweep].group];
-    double row = (double)ns / (g->count ? g->count : 1), *mean = &e->sweep_ns[phase->sweep];
-    *mean = *mean > 0 ? *mean * 0.875 + row * 0.125 : row;
+    double *mean = &e->sweeps[phase->sweep].ns[shared];
+    *mean = *mean > 0 ? *mean * 0.875 + (double)ns * 0.125 : (double)ns;
+}
+
+/* The better way, and now and then the other one: what is true may change. */
+static int sweep_shared(seer_engine *e, const seer_phase *phase)
+{
+    seer_sweep_tuner *t = &e->sweeps[phase->sweep];
+    if (t->ns[0] < (seer_pool_asleep() ? WAKE_NS : SHARE_NS)) return 0; /* or not yet known */
+    int shared = t->ns[1] < t->ns[0] * 0.95; /* or not yet known */
+    if (t->until_probe-- > 0) return shared;
+    double ratio = t->ns[!shared] / t->ns[shared];
+    t->until_probe = ratio > 1.5 ? 512 : ratio > 1.1 ? 128 : 32;
+    return !shared;
 }
 
 void seer_meter(seer_engine *e, const seer_world *v, uint32_t on)
@@ -203,10 +214,7 @@ int seer_worth_sharing(seer_engine *e, const seer_world *v, const seer_phase *ph
     if (e->pool.share) return 1;
     switch (phase->kind) {
     case SEER_PHASE_WINDOW: return windows_shared(e, v);
-    case SEER_PHASE_SWEEP: {
-        const seer_group *g = &e->model.group[e->model.sweep[phase->sweep].group];
-        return e->sweep_ns[phase->sweep] * g->count > (seer_pool_asleep() ? WAKE_NS : SHARE_NS);
-    }
+    case SEER_PHASE_SWEEP: return sweep_shared(e, phase);
     case SEER_PHASE_PUBLISH: return 1;
     default: return 0;
     }

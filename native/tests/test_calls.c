@@ -125,10 +125,14 @@ static void step_given_up_in_a_pause_can_be_reset(void)
     }
 }
 
+/* A step in a thread of its own; between its pauses another call may get in, and is waited for. */
 static void *step_it(void *argument)
 {
     tiny *t = argument;
-    int code = stepped(t->engine);
+    int code;
+    do code = seer_engine_step(t->engine, NULL);
+    while (code == -SEER_EBUSY);
+    while (code == SEER_AGAIN || code == -SEER_EBUSY) code = seer_engine_continue(t->engine);
     return (void *)(intptr_t)code;
 }
 
