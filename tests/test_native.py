@@ -32,7 +32,7 @@ def run(build, *arguments, timeout, **environment):
     return done.stdout
 
 
-def tests_of(text):
+def names_in(text):
     """Names of the C tests that a source file runs, or that an output reports as passed."""
     return set(re.findall(r"^    TEST\((\w+)\);", text, re.M)) or set(
         re.findall(r"^(\w+) +ok$", text, re.M)
@@ -40,7 +40,7 @@ def tests_of(text):
 
 
 def written():
-    return set().union(*(tests_of(path.read_text()) for path in TESTS.glob("test_*.c")))
+    return set().union(*(names_in(path.read_text()) for path in TESTS.glob("test_*.c")))
 
 
 def supports(flag, tmp_path):
@@ -58,7 +58,7 @@ def supports(flag, tmp_path):
 @pytest.mark.timeout(600)
 def test_native_tests_run_plain_all_pass(tmp_path):
     output = run(tmp_path, "plain", timeout=550)
-    assert tests_of(output) == written()
+    assert names_in(output) == written()
     assert "events add up" in output
     assert re.search(r"history: 20000 histories .* 0 not linearizable", output)
 
@@ -72,7 +72,7 @@ def test_native_tests_run_under_sanitizers_all_pass(tmp_path, mode, flag):
     if not supports(flag, tmp_path):
         pytest.skip(f"the C compiler has no {flag}")
     output = run(tmp_path, mode, "long", timeout=3500)
-    assert tests_of(output) == written()
+    assert names_in(output) == written()
     assert "Sanitizer" not in output
 
 
