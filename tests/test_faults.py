@@ -327,6 +327,18 @@ def test_what_a_handler_sends_itself_within_a_window_may_pass_the_capacity():
             assert engine.columns["got"].tolist() == [[7, 7]]
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["native", "plain"])
+def test_sequence_numbers_that_run_out_are_an_error(compiled):
+    with seer.Engine(Full(amount=3), compiled=compiled) as engine:
+        engine.reset(seed=1)
+        state = engine.state_dict()
+        state["steps"][...] = 0
+        state["sequences"][0, 1] = 2**32 - 3
+        engine.load_state_dict(state)
+        with pytest.raises(errors.SequenceOverflowError, match=r"node 1 .*2\*\*32 - 1 events"):
+            engine.step()
+
+
 def test_fault_records_are_plain_data():
     with seer.Engine(Faulty(mode=12), compiled=False) as engine:
         outcome(engine)

@@ -23,7 +23,7 @@ relaxed = settings(
 @given(traffic_parameters(), st.integers(0, 2**40))
 def test_random_models_equal_the_reference_event_by_event(parameters, seed):
     model = Traffic(**parameters)
-    steps = 1 + 1500 // (model.spec.entities * (1 + model.params["life"] ** 2))
+    steps = 1 + 800 // (model.spec.entities * (1 + model.params["life"] ** 2))
     with (
         seer.Engine(model, 2, compiled=False) as plain,
         seer.Engine(model, 2, PoolConfig(1)) as native,
@@ -62,7 +62,7 @@ def test_random_models_are_equal_on_random_pools(parameters, seed, configs):
         {"nodes": 40, "ahead": 0, "now": 0.5, "quantum": 1000},
         {"nodes": 64, "ahead": 100, "death": 0.2, "wide": 1.0},
         {"nodes": 1, "sinks": 0, "here": 1.0},
-        {"nodes": 300, "sinks": 100, "ahead": 10_000, "life": 2},
+        {"nodes": 150, "sinks": 50, "ahead": 10_000, "life": 2},
     ],
     ids=["plain", "instants", "mortal", "alone", "large"],
 )
