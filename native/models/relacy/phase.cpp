@@ -1,6 +1,6 @@
 /* phase.cpp - a chain of phases under relacy: claims, mail, the agreement at the end, the bulletin of
  * what is next, and sleeping until it comes, with claim.h, mailbox.h and waiter.h as they are. What
- * engine.c does between them (open_phase, read_phase, count_done, gather) is repeated here line by
+ * lanes.c does between them (open_phase, read_phase, count_done, gather) is repeated here line by
  * line, with the same orders.
  *
  * Three shards, two workers, a few phases. In each phase each shard sends one letter to every other; a
@@ -106,7 +106,7 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
             for (int k = 0; k < 3; k++) seer_store(&bulletins[b].field[k], (uint64_t)0, relaxed);
     }
 
-    /* ---- as in engine.c ---------------------------------------------------------- */
+    /* ---- as in lanes.c ----------------------------------------------------------- */
 
     void open_phase(uint64_t number, uint64_t instant)
     {
