@@ -207,6 +207,7 @@ void seer_publish_rows(seer_engine *engine, seer_world *world, uint64_t mask, ui
                        uint32_t last);
 void seer_publish_derived(seer_engine *engine, seer_world *world, uint64_t mask);
 uint64_t seer_unlike_published(seer_engine *engine, seer_world *world);
+int seer_all_as_alive(const seer_engine *engine, const seer_world *world); /* as was published */
 
 /* grid.c */
 int seer_grid_plan_of(const seer_grid *grid, uint32_t count, seer_grid_plan *plan);

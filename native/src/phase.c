@@ -77,6 +77,8 @@ static size_t rows_bytes(const seer_engine *e, uint64_t mask)
 static int publish(seer_worker *w, seer_world *v, seer_phase *phase)
 {
     seer_engine *e = w->engine;
+    if (v->dirty >> SEER_COL_ALIVE & 1 && !v->copied && seer_all_as_alive(e, v))
+        v->dirty &= ~(UINT64_C(1) << SEER_COL_ALIVE); /* nobody died: the grids are as they were */
     if (e->sharing && v->dirty && !v->copied && rows_bytes(e, v->dirty) > SHARE_BYTES) {
         v->copied = 1;
         phase->kind = SEER_PHASE_PUBLISH;

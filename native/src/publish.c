@@ -40,6 +40,13 @@ uint64_t seer_unlike_published(seer_engine *engine, seer_world *world)
     return mask;
 }
 
+int seer_all_as_alive(const seer_engine *engine, const seer_world *world)
+{
+    size_t n = engine->model.entities, at = n * seer_world_index(engine, world);
+    const uint8_t *seen = engine->model.column[SEER_COL_ALIVE].seen;
+    return !memcmp(engine->alive + at, seen + at, n);
+}
+
 static double value_at(const char *row, uint32_t dtype, uint32_t item)
 {
     switch (dtype) {
