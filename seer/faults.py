@@ -53,6 +53,7 @@ class Fault:
     target: int = NONE
     kind: int = NONE
     sweep: int = NONE
+    handler: int = NONE
     round: int = 0
     time: int = 0
     event_time: int = 0
@@ -91,8 +92,8 @@ class Words:
         """The method that was running, or None where the record does not tell."""
         if self.fault.sweep < len(self.spec.sweeps):
             return self.spec.sweeps[self.fault.sweep].method
-        if self.fault.code in (EHANDLER, EFAIL) and self.fault.kind < len(self.spec.kinds):
-            return self.spec.kinds[self.fault.kind].method
+        if self.fault.handler < len(self.spec.kinds):
+            return self.spec.kinds[self.fault.handler].method
         return None
 
     def where(self) -> str:
@@ -101,8 +102,8 @@ class Words:
         who = f"{self.entity(fault.entity)} at {self.seconds(fault.time)}"
         if fault.sweep < len(self.spec.sweeps):
             return f"sweep '{self.spec.sweeps[fault.sweep].name}' of {who}"
-        if fault.code in (EHANDLER, EFAIL) and fault.kind < len(self.spec.kinds):
-            return f"the handler of {self.kind(fault.kind)} of {who}"
+        if fault.handler < len(self.spec.kinds):
+            return f"the handler of {self.kind(fault.handler)} of {who}"
         return f"a handler of {who}"
 
     def sent(self) -> str:

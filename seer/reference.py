@@ -204,7 +204,8 @@ class World:
         """A fault of the entity that is running."""
         run = self.run
         about = {
-            "kind": run.kind, "source": run.entity, "sequence": self.sequences[run.entity], **more,
+            "kind": run.kind, "handler": run.kind, "source": run.entity,
+            "sequence": self.sequences[run.entity], **more,
         }  # fmt: skip
         return Fault(
             code=code, world=self.index, entity=run.entity, sweep=run.sweep, round=run.round,

@@ -92,7 +92,8 @@ CASES = {
     ),
     "too_soon_in_a_handler": (
         {"mode": 11, "delay": 9.99e-7}, errors.CausalityError,
-        ["a handler of drone 5 (entity 5) at 1.3e-05 s", "'ping' to drone 7", "got 999 ticks"],
+        ["handler of event 'bang' of drone 5 (entity 5) at 1.3e-05 s", "'ping' to drone 7",
+         "got 999 ticks", "test_faults.py:"],
         {"entity": 5, "target": 7, "kind": "ping", "sweep": None},
     ),
     "into_the_past": (

@@ -181,8 +181,9 @@ typedef struct seer_fault {
     int32_t code;      /* a seer_error, positive */
     int32_t user_code; /* of seer_fail */
     uint32_t world, entity, source, sequence, target;
-    uint32_t kind;     /* SEER_NONE when it was not an event */
-    uint32_t sweep;    /* SEER_NONE when it was not a sweep */
+    uint32_t kind;     /* of the event that was refused or failed, or SEER_NONE */
+    uint32_t sweep;    /* the sweep that was running, or SEER_NONE */
+    uint32_t handler;  /* the kind whose handler was running, or SEER_NONE */
     uint32_t round;
     int64_t time;      /* when, ticks */
     int64_t event_time; /* of the event that was refused, ticks */

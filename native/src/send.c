@@ -35,7 +35,9 @@ void seer_report(seer_worker *w, const seer_fault *fault)
         if (w->fault.code == SEER_EWORLD || w->fault.code == SEER_ESTEP) w->fault.code = 0;
     }
     w->fault_tag = w->tag;
-    seer_merge_fault(&w->fault, fault);
+    seer_fault complete = *fault;
+    complete.handler = w->kind;
+    seer_merge_fault(&w->fault, &complete);
     /* relaxed: the closer reads it after the agreement [G1], [G2] */
     seer_store(&w->engine->fault_seen, 1u, relaxed);
 }
