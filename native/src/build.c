@@ -23,7 +23,7 @@ static int valid(const seer_model *m)
     if (m->layout != SEER_LAYOUT || !m->worlds || m->columns < SEER_COL_FIRST ||
         m->columns > SEER_COLUMNS_MAX || !m->groups || m->lookahead < 0 || m->step < 1 ||
         m->step > SEER_TIME_MAX || m->lookahead > SEER_TIME_MAX || !(m->seconds_per_tick > 0) ||
-        m->kinds > UINT16_MAX || m->max_rounds >= UINT16_MAX || !m->lane_capacity ||
+        m->kinds > UINT16_MAX || m->sweeps >= SEER_SWEEPS_MAX || m->max_rounds >= UINT16_MAX || !m->lane_capacity ||
         m->entities == SEER_NONE)
         return 0;
     for (uint32_t k = 0; k < m->groups; k++)
@@ -117,17 +117,16 @@ static void free_workers(seer_engine *e)
 {
     for (uint32_t k = 0; e->worker && k < e->threads; k++) {
         seer_worker *w = &e->worker[k];
-        for (int parity = 0; parity < 2; parity++) {
-            for (uint32_t s = 0; w->batch[parity] && s < e->shards; s++) free(w->batch[parity][s].events);
-            free(w->batch[parity]);
-        }
         free(w->addressee);
         free(w->ids);
         free(w->found);
         free(w->table);
         free(w->per_kind);
     }
+    for (size_t k = 0; e->outboxes && k < (size_t)e->threads * 2 * e->shards; k++) free(e->outboxes[k].more);
+    free(e->outboxes);
     free(e->worker);
+    e->outboxes = NULL;
     e->worker = NULL;
 }
 
@@ -180,7 +179,13 @@ static int make_shards(seer_engine *e)
 static int make_workers(seer_engine *e)
 {
     const seer_model *m = &e->model;
+    size_t outboxes = (size_t)e->threads * 2 * e->shards;
     if (!(e->worker = get(e, e->threads, sizeof(seer_worker)))) return 0;
+    if (!(e->outboxes = get(e, outboxes, sizeof(seer_outbox)))) return 0;
+    for (size_t k = 0; k < outboxes; k++) {
+        e->outboxes[k].batch.events = e->outboxes[k].first;
+        e->outboxes[k].batch.capacity = sizeof e->outboxes[k].first / sizeof(seer_event);
+    }
     for (uint32_t k = 0; k < e->threads; k++) {
         seer_worker *w = &e->worker[k];
         w->engine = e;
@@ -197,11 +202,9 @@ static int make_workers(seer_engine *e)
         w->table = get(e, 2 * m->columns, sizeof *w->table);
         w->per_kind = get(e, m->kinds, sizeof *w->per_kind);
         w->addressee = get(e, e->shards, sizeof *w->addressee);
-        for (int parity = 0; parity < 2; parity++)
-            w->batch[parity] = get(e, e->shards, sizeof(seer_batch));
-        if (!w->ids || !w->found || !w->table || !w->per_kind || !w->addressee || !w->batch[0] ||
-            !w->batch[1])
-            return 0;
+        for (uint32_t parity = 0; parity < 2; parity++)
+            w->outbox[parity] = e->outboxes + ((size_t)k * 2 + parity) * e->shards;
+        if (!w->ids || !w->found || !w->table || !w->per_kind || !w->addressee) return 0;
         w->ctx = (seer_ctx){.entities = m->entities, .columns = (char *const *)w->table,
                             .params = m->param, .found = w->found,
                             .seconds_per_tick = m->seconds_per_tick};
@@ -267,8 +270,8 @@ static int build(seer_engine *e)
     e->row_ahead = rows_to_fetch(m);
     e->threads = e->pool.threads;
     e->phase_number = 1;
-    seer_store(&e->phase.value, UINT64_C(1), relaxed); /* END: nothing to help with */
-    seer_store(&e->bulletin[1].field[7], UINT64_C(1), relaxed);
+    seer_store(&e->board.phase.value, UINT64_C(1), relaxed); /* END: nothing to help with */
+    seer_store(&e->board.bulletin[1].number, UINT64_C(1), relaxed);
     plan_shards(e);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
     e->sweeps = get(e, m->sweeps, sizeof *e->sweeps);
@@ -381,7 +384,7 @@ int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
         e->threads = pool->threads;
         e->windows = (seer_tuner){0};
         memset(e->sweeps, 0, m->sweeps * sizeof *e->sweeps);
-        e->present = 0;
+        seer_store(&e->present, UINT64_C(0), relaxed);
         plan_shards(e);
         if (!make_shards(e) || !make_workers(e)) {
             code = -SEER_ENOMEM;

@@ -30,7 +30,8 @@ void seer_tally(seer_worker *w, seer_world *v, uint64_t bid, uint32_t round, uin
     w->counters.sent += sent;
 }
 
-static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
+/* rest: whether a phase has been decided meanwhile that what is found now came before. */
+static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase, uint32_t rest)
 {
     seer_engine *e = w->engine;
     uint32_t crowded = 0;
@@ -41,11 +42,11 @@ static void run_alone(seer_worker *w, seer_world *v, const seer_phase *phase)
     for (uint32_t k = 0; k < e->shards; k++) seer_run_shard(w, &v->shards[k], phase);
     for (uint32_t k = 0; k < e->shards; k++) {
         crowded |= v->shards[k].crowded;
-        if (e->shards > 1) seer_bid(w, &v->shards[k]); /* a shard may have sent to an earlier one */
+        seer_bid(w, &v->shards[k]); /* not before: a shard may have sent to an earlier one */
     }
     if (seer_unlikely(crowded))
         for (uint32_t k = 0; k < e->shards; k++)
-            if (v->shards[k].crowded) seer_find_crowded(w, &v->shards[k], phase->tag);
+            if (v->shards[k].crowded) seer_find_crowded(w, &v->shards[k], rest);
     w->alone = 0;
     seer_tally(w, v, w->bid, w->bid_round, w->handled, w->sent);
     if (timed) seer_learn_sweep(e, phase, 0, seer_clock() - start);
@@ -62,7 +63,7 @@ static void count_phase(seer_worker *w, const seer_phase *phase)
 seer_phase seer_proceed(seer_worker *w, seer_world *v)
 {
     seer_engine *e = w->engine;
-    if (w->world != v || w->ctx.step != v->steps) seer_enter_world(w, v);
+    if (w->world != v || w->call != e->call) seer_enter_world(w, v);
     for (;;) {
         if (seer_unlikely(w->reported)) v->failed = 1;
         w->reported = 0;
@@ -74,9 +75,8 @@ seer_phase seer_proceed(seer_worker *w, seer_world *v)
         if (seer_unlikely(v->mailed) || ends) {
             /* at rest: what is still in the mail is filed, lanes are found too full, and no batch
              * stays linked that the next shared phase may fill */
-            seer_phase file = {.kind = SEER_PHASE_FILE, .world = phase.world,
-                               .tag = phase.tag - phase.moves};
-            run_alone(w, v, &file);
+            seer_phase file = {.kind = SEER_PHASE_FILE, .world = phase.world};
+            run_alone(w, v, &file, seer_moves(&phase));
             v->mailed = 0;
         }
         if (ends) {
@@ -85,7 +85,7 @@ seer_phase seer_proceed(seer_worker *w, seer_world *v)
             if (v->failed) phase.kind = SEER_PHASE_END;
             return phase;
         }
-        if (seer_likely(!w->reported)) run_alone(w, v, &phase);
+        if (seer_likely(!w->reported)) run_alone(w, v, &phase, 0);
     }
 }
 
@@ -197,6 +197,7 @@ static int run_and_leave(seer_engine *e)
 static int start(seer_engine *e, uint32_t kind)
 {
     e->run = kind;
+    e->call++;
     e->fault = (seer_fault){0};
     seer_store(&e->fault_seen, 0u, relaxed); /* relaxed: no helper is at work yet */
     return run_and_leave(e);

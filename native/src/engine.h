@@ -22,16 +22,29 @@ typedef struct seer_phase {
     uint64_t bucket;   /* WINDOW */
     int64_t limit;     /* WINDOW: events before it; with lookahead 0, at it   SWEEP: its time */
     uint64_t mask;     /* PUBLISH: columns */
-    uint64_t present;  /* bit k: worker k took part in the last shared phase */
-    uint32_t tag;      /* counts the windows and sweeps of a call: which faults came first */
-    uint32_t moves;    /* 1 for a window or a sweep */
 } seer_phase;
 
-/* A phase as the workers read it. Two of them, used in turn: a reader that comes late sees that
- * the phase word has moved on and reads again. */
-typedef struct seer_bulletin {
-    _Alignas(64) SEER_ATOMIC(uint64_t) field[8]; /* W: closer  R: workers */
-} seer_bulletin;
+/* Whether a phase is one of those that faults are told apart by (seer_world.tag). */
+static inline uint32_t seer_moves(const seer_phase *phase)
+{
+    return phase->kind == SEER_PHASE_WINDOW || phase->kind == SEER_PHASE_SWEEP;
+}
+
+enum { SEER_SWEEPS_MAX = 1 << 12 }; /* so that a phase fits into two words */
+
+/* What all workers watch, in one line: two bulletins, used in turn, and the word that sleepers wait
+ * on. A bulletin that is being rewritten has number 0, so that a reader who comes late does not take
+ * half of one phase for the other. */
+typedef struct seer_board {
+    struct seer_bulletin {
+        _Alignas(8) SEER_ATOMIC(uint64_t) number;
+        SEER_ATOMIC(uint64_t) what;  /* kind << 60 | sweep << 48 | round << 32 | world */
+        SEER_ATOMIC(uint64_t) value; /* limit, or mask of PUBLISH */
+    } bulletin[2]; /* W: closer  R: workers */
+    seer_word phase; /* the number that is open. W: closer */
+} seer_board;
+
+_Static_assert(sizeof(seer_board) == 64, "a phase is handed over in one line");
 
 /* What the workers of a phase tell its closer: in one line for up to three workers. */
 typedef struct seer_gather {
@@ -69,6 +82,14 @@ typedef struct seer_stop {
     uint32_t sweep;
 } seer_stop;
 
+/* A worker's batch for one shard, with its first events beside it: two lines that the shard's owner
+ * fetches ahead. */
+typedef struct seer_outbox {
+    _Alignas(SEER_APART) seer_batch batch;
+    seer_event *more;      /* a larger array for the events, once they were many; or NULL */
+    seer_event first[2];
+} seer_outbox;
+
 typedef struct seer_world {
     uint64_t seed, episode, key; /* key: of the random numbers */
     int64_t tick, steps;   /* where the next step begins; steps since reset */
@@ -78,7 +99,7 @@ typedef struct seer_world {
     uint64_t bid;          /* bucket or tick of the next event, UINT64_MAX if there is none */
     uint32_t bid_round;
     uint32_t stop;         /* next entry of the list of sweeps */
-    uint32_t tag;          /* windows and sweeps so far in this call */
+    uint32_t tag;          /* windows and sweeps so far in this call: which faults came first */
     uint64_t dirty;        /* columns that may differ from what is published */
     uint8_t swept;         /* a sweep has ended and nothing was published since */
     uint8_t copied;        /* a phase has copied what is dirty; grids and totals are still to do */
@@ -96,7 +117,11 @@ typedef struct seer_worker {
     seer_engine *engine;
     seer_world *world;
     seer_shard *shard;       /* the one held */
-    seer_lane *lanes;        /* of the world */
+    /* of the world: what does not change while it is stepped, away from what its closer writes */
+    seer_lane *lanes;
+    seer_shard *shards;
+    const seer_cells *cells;
+    uint64_t key;
     uint32_t running;        /* entity whose event is being handled, else SEER_NONE */
     uint32_t index;
     uint32_t alone;          /* holds every shard of the world */
@@ -105,15 +130,17 @@ typedef struct seer_worker {
     uint32_t until_look, look_every; /* as closer: phases until the next look at the clock */
     int64_t looked;          /* ns */
     uint32_t sweep, kind;    /* what runs, SEER_NONE otherwise */
-    uint32_t tag, fault_tag; /* of the running phase, of the fault kept */
+    uint32_t rest;           /* 1: what is reported was so before the running phase began */
+    uint32_t fault_tag;      /* the world's tag when the kept fault happened */
+    uint64_t call;           /* that the table was made for */
     uint32_t shift;          /* entity >> shift is its shard */
     /* since the last agreement */
     uint64_t bid;
     uint32_t bid_round, handled, sent;
-    uint32_t parity;         /* of the batches being filled */
+    uint32_t parity;         /* of the outboxes being filled */
     uint32_t letters;        /* batches with something in them */
     uint32_t *addressee;     /* (shards,) their shards */
-    seer_batch *batch[2];    /* (shards,) each */
+    seer_outbox *outbox[2];  /* (shards,) each, by parity of the phase */
     uint32_t *ids;           /* (shard's lanes,) scratch of a window */
     uint32_t *found;         /* (entities,) scratch of seer_near */
     char **table;            /* (2 * columns,) behind ctx.columns */
@@ -159,29 +186,35 @@ struct seer_engine {
     seer_lane *lanes;        /* (worlds, entities) */
     uint64_t *maps;          /* of all shards */
     seer_shard *all_shards;
+    seer_outbox *outboxes;   /* (threads, 2, shards) */
     uint32_t copied;         /* model's arrays are copies */
     uint64_t bytes;
 
-    /* the running call */
-    uint32_t run;            /* SEER_RUN_ */
-    uint32_t failed;         /* only reset and close are legal */
-    uint32_t paused, sharing;
-    uint64_t handled_before; /* events of worlds that are through: for the tuner */
-    uint64_t present;        /* bit k: worker k took part in the last shared phase */
-    SEER_ATOMIC(uint32_t) forks; /* forks seen by the process when the call began */
     seer_counters counters_before; /* of earlier pools */
     uint64_t *per_kind_before;     /* (kinds,) */
+
+    /* the running call. W: caller, before anybody helps */
+    _Alignas(SEER_APART) uint64_t call; /* counts them */
+    uint32_t run;            /* SEER_RUN_ */
+    uint32_t sharing;        /* phases may be shared */
+    uint32_t failed;         /* only reset and close are legal */
+    uint32_t paused;
     int64_t deadline;        /* ns: when to return to let signals run */
-    seer_fault fault;
-    seer_tuner windows;
-    seer_sweep_tuner *sweeps; /* (sweeps,) */
-    int64_t opened;          /* ns: when the open phase was opened */
-    _Alignas(SEER_APART) SEER_ATOMIC(uint32_t) stepping; /* W: callers (CAS) */
+    SEER_ATOMIC(uint32_t) forks; /* forks seen by the process when the call began */
+    SEER_ATOMIC(uint32_t) stepping; /* W: callers (CAS) */
     SEER_ATOMIC(uint32_t) fault_seen; /* W: workers  R: closer */
     SEER_ATOMIC(uint32_t) pause_wanted; /* worlds axis. W: caller  R: workers */
-    _Alignas(SEER_APART) seer_word phase;  /* W: closer */
-    uint64_t phase_number;                 /* the closer's copy */
-    seer_bulletin bulletin[2];
+    seer_fault fault;
+
+    /* the closer's */
+    _Alignas(SEER_APART) uint64_t phase_number; /* that is open */
+    uint64_t handled_before; /* events of worlds that are through: for the tuner */
+    int64_t opened;          /* ns: when the open phase was opened */
+    SEER_ATOMIC(uint64_t) present; /* bit k: worker k took part in the last shared phase */
+    seer_tuner windows;
+    seer_sweep_tuner *sweeps; /* (sweeps,) */
+
+    _Alignas(SEER_APART) seer_board board;
     seer_gather gather;
     _Alignas(SEER_APART) seer_word completed; /* worlds axis: blocks finished in this call */
     struct {
@@ -193,7 +226,7 @@ struct seer_engine {
 void seer_run_shard(seer_worker *worker, seer_shard *shard, const seer_phase *phase);
 void seer_enter_world(seer_worker *worker, seer_world *world);
 /* At rest: reports the lanes that hold more than their capacity. */
-void seer_find_crowded(seer_worker *worker, seer_shard *shard, uint32_t tag);
+void seer_find_crowded(seer_worker *worker, seer_shard *shard, uint32_t rest);
 /* Lowers the worker's bid to the shard's next event. */
 void seer_bid(seer_worker *worker, const seer_shard *shard);
 

@@ -71,7 +71,7 @@ int64_t seer_near(seer_ctx *ctx, uint32_t grid, double x, double y, double z, do
     const seer_engine *engine = w->engine;
     if (grid >= engine->model.grids || !(radius >= 0)) return 0;
     const seer_grid_plan *plan = &engine->grids[grid];
-    const seer_cells *cells = &w->world->cells[grid];
+    const seer_cells *cells = &w->cells[grid];
     double reach = radius + plan->pad, square = radius * radius;
     const double *low = plan->of.low;
     uint32_t x0 = cell_of(x - reach, low[0], plan->inverse, plan->nx);

@@ -16,51 +16,70 @@ static void open_phase(seer_worker *w, const seer_phase *phase)
 {
     seer_engine *e = w->engine;
     uint64_t number = ++e->phase_number;
-    seer_bulletin *b = &e->bulletin[number & 1];
+    struct seer_bulletin *b = &e->board.bulletin[number & 1];
     if (phase->kind == SEER_PHASE_SWEEP) e->opened = seer_clock();
-    const uint64_t field[8] = {(uint64_t)phase->kind << 32 | phase->world,
-                               (uint64_t)phase->sweep << 32 | phase->round, phase->bucket,
-                               (uint64_t)phase->limit, phase->mask,
-                               (uint64_t)phase->tag << 32 | phase->moves, e->present, number};
-    for (int k = 0; k < 8; k++)
-        /* [B1] release: who reads a field of this phase also sees that the word has moved past the
-         * phase that the bulletin was used for before; pairs with [B2]. */
-        seer_store(&b->field[k], field[k], release);
+    uint64_t value = phase->kind == SEER_PHASE_PUBLISH ? phase->mask : (uint64_t)phase->limit;
+    /* relaxed: [B1] publishes it before what follows can be seen */
+    seer_store(&b->number, UINT64_C(0), relaxed);
+    /* [B1] release: who reads a word of this phase also sees that the bulletin no longer has the
+     * number it had; pairs with [B2]. */
+    seer_store(&b->what, (uint64_t)phase->kind << 60 | (uint64_t)phase->sweep << 48 |
+                             (uint64_t)phase->round << 32 | phase->world, release);
+    seer_store(&b->value, value, release);
+    /* [B3] release: the phase, and all that was done before it; pairs with [B4]. */
+    seer_store(&b->number, number, release);
     seer_count(&w->counters.shared, phase->kind > SEER_PHASE_PAUSE);
-    if (seer_word_advance(&e->phase, number)) seer_count(&w->counters.wakes, 1);
+    if (seer_word_advance(&e->board.phase, number)) seer_count(&w->counters.wakes, 1);
+}
+
+/* Whether the phase after `number`, or a later one, is open. */
+static inline int next_is_open(seer_engine *e, uint64_t number)
+{
+    /* relaxed: read_bulletin acquires */
+    return seer_load(&e->board.bulletin[(number + 1) & 1].number, relaxed) > number;
+}
+
+/* Reads a phase; 0 if it is not that of its bulletin, or no longer. */
+static int read_bulletin(seer_engine *e, uint64_t number, seer_phase *phase)
+{
+    struct seer_bulletin *b = &e->board.bulletin[number & 1];
+    /* [B4] acquire: pairs with [B3]. */
+    if (seer_load(&b->number, acquire) != number) return 0;
+    /* [B2] acquire: pairs with [B1]. */
+    uint64_t what = seer_load(&b->what, acquire), value = seer_load(&b->value, acquire);
+    if (seer_load(&b->number, relaxed) != number) return 0; /* relaxed: ordered by [B2] */
+    *phase = (seer_phase){.kind = what >> 60, .world = (uint32_t)what, .sweep = what >> 48 & 0xfff,
+                          .round = what >> 32 & 0xffff, .limit = (int64_t)value, .mask = value};
+    if (phase->kind == SEER_PHASE_WINDOW)
+        phase->bucket = seer_bucket(e->buckets, phase->limit - (e->model.lookahead > 0));
+    return 1;
 }
 
 /* The phase that is open, and its number. */
 static uint64_t read_phase(seer_engine *e, seer_phase *phase)
 {
-    for (;;) {
-        uint64_t number = seer_word_look(&e->phase), field[8];
-        seer_bulletin *b = &e->bulletin[number & 1];
-        /* [B2] acquire: pairs with [B1]. */
-        for (int k = 0; k < 8; k++) field[k] = seer_load(&b->field[k], acquire);
-        if (field[7] != number || seer_word_look(&e->phase) != number) continue;
-        *phase = (seer_phase){.kind = (uint32_t)(field[0] >> 32), .world = (uint32_t)field[0],
-                              .sweep = (uint32_t)(field[1] >> 32), .round = (uint32_t)field[1],
-                              .bucket = field[2], .limit = (int64_t)field[3], .mask = field[4],
-                              .tag = (uint32_t)(field[5] >> 32), .moves = (uint32_t)field[5],
-                              .present = field[6]};
-        return number;
-    }
+    uint64_t number;
+    do number = seer_word_look(&e->board.phase);
+    while (!read_bulletin(e, number, phase));
+    return number;
 }
 
 static int take_shard(seer_worker *w, uint32_t k, const seer_phase *phase, uint64_t number)
 {
-    seer_world *v = &w->engine->world[phase->world];
-    seer_shard *shard = &v->shards[k];
+    seer_engine *e = w->engine;
+    seer_world *v = &e->world[phase->world];
+    /* not through the world, which is the closer's and on its way between the cores */
+    seer_shard *shard = &e->all_shards[(size_t)phase->world * e->shards + k];
     if (!seer_claim_free(&shard->claim, number)) return 0;
     if (!seer_claim_take(&shard->claim, number)) {
         seer_count(&w->counters.cas_retries, 1);
         return 0;
     }
     /* not before a claim has shown that the phase is not over */
-    if (w->world != v || w->ctx.step != v->steps) seer_enter_world(w, v);
+    if (w->world != v || w->call != e->call) seer_enter_world(w, v);
     w->parity = number & 1;
     seer_run_shard(w, shard, phase);
+    seer_bid(w, shard);
     return 1;
 }
 
@@ -75,6 +94,27 @@ static uint32_t run_shuffled(seer_worker *w, const seer_phase *phase, uint64_t n
     return ran;
 }
 
+/* Starts moving here what others have sent to the shards of a home, and the mailboxes that this
+ * worker will push to: a dozen lines at a time instead of one after the other. */
+static void fetch_mail(const seer_worker *w, const seer_phase *phase, uint64_t number, uint32_t low,
+                       uint32_t high)
+{
+    seer_engine *e = w->engine;
+    uint32_t parity = ~number & 1;
+    seer_shard *shards = e->all_shards + (size_t)phase->world * e->shards;
+    for (uint32_t k = low; k < high; k++) {
+        seer_prefetch(&shards[k].mailbox[parity]);
+        for (uint32_t other = 0; other < e->threads; other++) {
+            if (other == w->index) continue;
+            const char *outbox = (const char *)&e->outboxes[((size_t)other * 2 + parity) * e->shards + k];
+            seer_prefetch(outbox);
+            seer_prefetch(outbox + 64);
+        }
+    }
+    for (uint32_t k = 0; k < e->shards; k++)
+        if (k < low || k >= high) seer_prefetch(&shards[k].mailbox[number & 1]);
+}
+
 /* Claims and runs the shards of this worker's home, first the one that had most to do: the others
  * can be taken over meanwhile. The number run. */
 static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t number)
@@ -82,6 +122,7 @@ static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t numbe
     seer_engine *e = w->engine;
     if (seer_unlikely(w->shuffle)) return run_shuffled(w, phase, number);
     uint32_t low = w->index * e->shards / e->threads, high = (w->index + 1) * e->shards / e->threads;
+    if (e->threads <= 4) fetch_mail(w, phase, number, low, high);
     uint32_t first = w->heaviest >= low && w->heaviest < high ? w->heaviest : low, most = 0, ran = 0;
     for (uint32_t k = low; k < high; k++) {
         uint32_t shard = k == low ? first : k == first ? low : k, before = w->handled;
@@ -99,10 +140,11 @@ static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t numbe
 static uint32_t run_stolen(seer_worker *w, const seer_phase *phase, uint64_t number, int absent)
 {
     seer_engine *e = w->engine;
+    uint64_t present = absent ? seer_load(&e->present, relaxed) : 0; /* relaxed: a hint */
     for (uint32_t k = e->shards; k-- > 0;) { /* owners begin at the low end */
         uint32_t shard = (w->index * e->shards / e->threads + k) % e->shards;
         uint32_t owner = (uint32_t)(((uint64_t)(shard + 1) * e->threads - 1) / e->shards);
-        if (absent && phase->present >> owner & 1) continue;
+        if (absent && present >> owner & 1) continue;
         if (take_shard(w, shard, phase, number)) {
             seer_count(&w->counters.steals, 1);
             return 1;
@@ -117,6 +159,7 @@ static int count_done(seer_worker *w, uint32_t shards)
     seer_engine *e = w->engine;
     seer_gather *g = &e->gather;
     if (!shards) return 0;
+    seer_prefetch(&g->done);
     seer_mail_out(w);
     /* relaxed: published by [G1], and overwritten only after the next phase was opened */
     seer_store(&g->slot[w->index].key, w->bid, relaxed);
@@ -155,7 +198,7 @@ static void gather(seer_worker *w, seer_world *v)
     }
     seer_store(&g->done, UINT64_C(0), relaxed);
     seer_tally(w, v, bid, round, handled, sent);
-    e->present = present;
+    seer_store(&e->present, present, relaxed); /* relaxed: a hint */
     v->mailed = 1;
     if (seer_load(&e->fault_seen, relaxed)) v->failed = 1;
 }
@@ -169,7 +212,7 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
     seer_count(&w->counters.spins, 1);
     for (;;) {
         for (int k = 0; k < 8; k++) {
-            if (seer_word_look(&e->phase) != number) return 0;
+            if (next_is_open(e, number)) return 0;
             seer_pause();
         }
         int64_t now = seer_clock();
@@ -182,23 +225,25 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
         if (now >= sleep_at && all_claimed) break;
     }
     seer_count(&w->counters.sleeps, 1);
-    seer_word_sleep(&e->phase, number);
+    seer_word_sleep(&e->board.phase, number);
     return 0;
 }
 
 void seer_help_world(seer_worker *w)
 {
-    for (;;) {
-        seer_phase phase;
-        uint64_t number = read_phase(w->engine, &phase);
+    seer_engine *e = w->engine;
+    seer_phase phase;
+    for (uint64_t number = 0;; number++) {
+        /* the next one where it is expected, else the one that is open now */
+        if (!number || !read_bulletin(e, number, &phase)) number = read_phase(e, &phase);
         if (phase.kind <= SEER_PHASE_PAUSE) return;
         seer_clear_tally(w);
         int closer = count_done(w, run_home(w, &phase, number));
         if (!closer && !wait_or_help(w, &phase, number)) continue;
-        seer_world *v = &w->engine->world[phase.world];
+        seer_world *v = &e->world[phase.world];
         gather(w, v);
         if (phase.kind == SEER_PHASE_SWEEP)
-            seer_learn_sweep(w->engine, &phase, 1, seer_clock() - w->engine->opened);
+            seer_learn_sweep(e, &phase, 1, seer_clock() - e->opened);
         phase = seer_proceed(w, v);
         open_phase(w, &phase);
     }

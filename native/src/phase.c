@@ -41,7 +41,6 @@ static int over_capacity(seer_worker *w, seer_world *v)
     int code = v->pending > m->world_capacity ? SEER_EWORLD
              : v->handled > m->step_capacity  ? SEER_ESTEP : 0;
     if (!code) return 0;
-    w->tag = v->tag;
     seer_report(w, &(seer_fault){.code = code, .world = seer_world_index(w->engine, v),
                                  .entity = SEER_NONE, .source = SEER_NONE, .target = SEER_NONE,
                                  .kind = SEER_NONE, .sweep = SEER_NONE, .time = v->finished,
@@ -98,7 +97,7 @@ seer_phase seer_next_phase(seer_worker *w, seer_world *v)
 {
     seer_engine *e = w->engine;
     const seer_model *m = &e->model;
-    seer_phase phase = {.kind = SEER_PHASE_END, .world = seer_world_index(e, v), .tag = v->tag};
+    seer_phase phase = {.kind = SEER_PHASE_END, .world = seer_world_index(e, v)};
 
     if (v->failed || seer_unlikely(over_capacity(w, v))) return phase;
     if (v->swept && publish(w, v, &phase)) return phase;
@@ -121,8 +120,7 @@ seer_phase seer_next_phase(seer_worker *w, seer_world *v)
             phase.bucket = bucket;
             phase.round = v->bid_round;
             phase.limit = limit < until ? limit : until;
-            phase.tag = ++v->tag;
-            phase.moves = 1;
+            v->tag++;
             v->finished = m->lookahead ? phase.limit : limit;
             v->dirty |= m->handler_writes;
             return phase;
@@ -137,8 +135,7 @@ seer_phase seer_next_phase(seer_worker *w, seer_world *v)
     phase.kind = SEER_PHASE_SWEEP;
     phase.sweep = stop->sweep;
     phase.limit = until;
-    phase.tag = ++v->tag;
-    phase.moves = 1;
+    v->tag++;
     return phase;
 }
 

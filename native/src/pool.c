@@ -22,6 +22,7 @@ static struct {
     _Alignas(SEER_APART) SEER_ATOMIC(uint32_t) taken; /* W: callers (CAS) */
     _Alignas(SEER_APART) SEER_ATOMIC(seer_engine *) job; /* W: who has the pool, who frees */
     SEER_ATOMIC(uint32_t) spin_ns, stop;
+    SEER_ATOMIC(int32_t) caller_cpu; /* where the caller ran when it called; -1 if unknown */
     uint32_t threads; /* running; W: who has the pool */
     uint32_t forks;
     _Alignas(SEER_APART) seer_word epoch; /* W: who has the pool */
@@ -87,6 +88,30 @@ static void pin_to(uint32_t index, int pin)
 #endif
 }
 
+static int32_t this_cpu(void)
+{
+#if defined(__linux__)
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+/* The kernel may wake a worker on the very CPU that its caller keeps busy, and leaves it there for
+ * milliseconds: it moves to another one by itself. */
+static void leave_callers_cpu(uint32_t threads)
+{
+#if defined(__linux__)
+    int32_t cpu = seer_load(&pool.caller_cpu, relaxed); /* relaxed: a hint */
+    if (cpu < 0 || this_cpu() != cpu || (uint32_t)CPU_COUNT(&usable) < threads) return;
+    cpu_set_t others = usable;
+    CPU_CLR(cpu, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof usable, &usable);
+#else
+    (void)threads;
+#endif
+}
+
 /* Spins a while, then sleeps, until the epoch is no longer `seen`. */
 static uint64_t await_epoch(uint64_t seen)
 {
@@ -117,6 +142,7 @@ static void *thread_main(void *argument)
         seer_store(&slot->looks_at, job, seq_cst);
         if (seer_load(&pool.job, seq_cst) == job && index < job->threads) {
             if (job->pool.pin != slot->pinned) pin_to(index, (int)(slot->pinned = job->pool.pin));
+            if (!slot->pinned) leave_callers_cpu(job->threads);
             seer_engine_help(job, index);
         }
         /* [H3] release: all done with the engine; pairs with [H4]. */
@@ -206,7 +232,8 @@ int seer_pool_take(seer_engine *engine)
 
 uint32_t seer_pool_call(seer_engine *engine)
 {
-    seer_store(&pool.job, engine, seq_cst); /* pairs with [H1] */
+    seer_store(&pool.caller_cpu, this_cpu(), relaxed); /* relaxed: a hint */
+    seer_store(&pool.job, engine, seq_cst);            /* pairs with [H1] */
     return (uint32_t)seer_word_advance(&pool.epoch, seer_load(&pool.epoch.value, relaxed) + 1);
 }
 

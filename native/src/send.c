@@ -25,16 +25,17 @@ void seer_merge_fault(seer_fault *kept, const seer_fault *fault)
 
 void seer_report(seer_worker *w, const seer_fault *fault)
 {
+    uint32_t tag = w->world->tag - w->rest;
     w->reported = 1;
     if (w->fault.code && w->fault.world == fault->world) {
         /* An overfull lane is found when the next phase has begun: what that phase does wrong
          * would not have happened. */
-        if (w->tag > w->fault_tag) return;
-        if (w->tag < w->fault_tag) w->fault.code = 0;
+        if (tag > w->fault_tag) return;
+        if (tag < w->fault_tag) w->fault.code = 0;
         /* Nor is a world too full to be told of beside a lane that is. */
         if (w->fault.code == SEER_EWORLD || w->fault.code == SEER_ESTEP) w->fault.code = 0;
     }
-    w->fault_tag = w->tag;
+    w->fault_tag = tag;
     seer_fault complete = *fault;
     complete.handler = w->kind;
     seer_merge_fault(&w->fault, &complete);
@@ -63,12 +64,15 @@ static __attribute__((noinline, cold)) int refuse(seer_worker *w, int code, uint
 static __attribute__((noinline)) int mail(seer_worker *w, uint32_t shard, seer_record event,
                                           const void *wide)
 {
-    seer_batch *batch = &w->batch[w->parity][shard];
-    if (seer_unlikely(batch->count + 3 > batch->capacity)) {
-        uint32_t capacity = batch->capacity ? batch->capacity * 2 : 64;
-        seer_event *events = realloc(batch->events, capacity * sizeof *events);
+    seer_outbox *outbox = &w->outbox[w->parity][shard];
+    seer_batch *batch = &outbox->batch;
+    uint32_t more = wide ? 3 : 1;
+    if (seer_unlikely(batch->count + more > batch->capacity)) {
+        uint32_t capacity = batch->capacity < 32 ? 64 : batch->capacity * 2;
+        seer_event *events = realloc(outbox->more, capacity * sizeof *events);
         if (!events) return 0;
-        batch->events = events;
+        if (!outbox->more) memcpy(events, outbox->first, batch->count * sizeof *events);
+        batch->events = outbox->more = events;
         batch->capacity = capacity;
     }
     if (batch->count == 0) w->addressee[w->letters++] = shard;
@@ -93,8 +97,8 @@ void seer_mail_out(seer_worker *w)
 {
     for (uint32_t k = 0; k < w->letters; k++) {
         uint32_t shard = w->addressee[k];
-        seer_batch *batch = &w->batch[w->parity][shard];
-        unsigned retries = seer_mail_push(&w->world->shards[shard].mailbox[w->parity], batch);
+        seer_batch *batch = &w->outbox[w->parity][shard].batch;
+        unsigned retries = seer_mail_push(&w->shards[shard].mailbox[w->parity], batch);
         if (seer_unlikely(retries)) seer_count(&w->counters.cas_retries, retries);
     }
     w->letters = 0;
@@ -131,7 +135,7 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
         uint32_t there = (uint32_t)to >> w->shift;
         if (!w->alone)
             return mail(w, there, event, wide) ? 1 : refuse(w, SEER_ENOMEM, kind, to, time, 0);
-        shard = &w->world->shards[there];
+        shard = &w->shards[there];
         i = (uint32_t)to - shard->first;
     }
     if (wide) {
@@ -206,7 +210,7 @@ uint64_t seer_bits(seer_ctx *ctx)
 {
     seer_worker *w = (seer_worker *)ctx;
     uint64_t *draws = &w->engine->draws[(size_t)ctx->world * ctx->entities + ctx->entity];
-    return seer_mix_draw(w->world->key, ctx->entity, (*draws)++);
+    return seer_mix_draw(w->key, ctx->entity, (*draws)++);
 }
 
 double seer_uniform(seer_ctx *ctx)

@@ -5,7 +5,7 @@
 #include "engine.h"
 
 /* How many lanes ahead of the running one are fetched into the cache. */
-#define AHEAD 4
+#define AHEAD 8
 #define AHEAD_FROM 4096 /* lanes of a shard that no longer lie in the second-level cache */
 
 void seer_enter_world(seer_worker *w, seer_world *world)
@@ -14,6 +14,10 @@ void seer_enter_world(seer_worker *w, seer_world *world)
     const seer_model *m = &engine->model;
     uint32_t index = seer_world_index(engine, world);
     w->world = world;
+    w->call = engine->call;
+    w->shards = world->shards;
+    w->cells = world->cells;
+    w->key = world->key;
     w->lanes = engine->lanes + (size_t)index * m->entities;
     for (uint32_t c = 0; c < m->columns; c++) {
         w->table[2 * c] = seer_rows(engine, index, c, m->column[c].latest);
@@ -61,10 +65,10 @@ static void take_mail(seer_worker *w, seer_shard *shard, uint32_t parity)
     }
 }
 
-void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t tag)
+void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t rest)
 {
     if (shard->crowded & SEER_CROWDED_TOLD) return;
-    w->tag = tag;
+    w->rest = rest;
     shard->crowded = 0;
     for (uint32_t i = 0; i < shard->count; i++) {
         seer_lane *lane = &shard->lanes[i];
@@ -87,6 +91,7 @@ void seer_find_crowded(seer_worker *w, seer_shard *shard, uint32_t tag)
         }
         seer_report(w, &fault);
     }
+    w->rest = 0;
 }
 
 static inline void fetch_ahead(const seer_worker *w, const seer_shard *shard, uint32_t i)
@@ -94,6 +99,13 @@ static inline void fetch_ahead(const seer_worker *w, const seer_shard *shard, ui
     seer_prefetch(&shard->lanes[i]);
     seer_prefetch(w->ahead[0] + (size_t)(shard->first + i) * w->ahead_bytes[0]);
     seer_prefetch(w->ahead[1] + (size_t)(shard->first + i) * w->ahead_bytes[1]);
+}
+
+/* When the lane itself has arrived: where its next event lies. */
+static inline void fetch_rest(const seer_shard *shard, uint32_t i)
+{
+    const seer_lane *lane = &shard->lanes[i];
+    seer_prefetch(lane->rest + lane->count);
 }
 
 static void handler_failed(seer_worker *w, const seer_event *event)
@@ -158,6 +170,7 @@ static void run_window(seer_worker *w, seer_shard *shard, const seer_phase *phas
     } else {
         for (; k < fetched; k++) {
             fetch_ahead(w, shard, ids[k + AHEAD]);
+            fetch_rest(shard, ids[k + AHEAD / 2]);
             run_lane(w, shard, ids[k], phase->limit, 0, 0);
         }
         for (; k < n; k++) run_lane(w, shard, ids[k], phase->limit, 0, 0);
@@ -227,11 +240,14 @@ void seer_bid(seer_worker *w, const seer_shard *shard)
 void seer_run_shard(seer_worker *w, seer_shard *shard, const seer_phase *phase)
 {
     w->shard = shard;
-    take_mail(w, shard, !w->parity);
-    if (w->alone) take_mail(w, shard, w->parity);
+    if (!w->alone) {
+        take_mail(w, shard, !w->parity);
+    } else if (seer_unlikely(w->world->mailed)) { /* either parity: phases were shared before */
+        take_mail(w, shard, 0);
+        take_mail(w, shard, 1);
+    }
     /* Alone, other shards of this phase may already have sent here: looked at when all are done. */
-    if (seer_unlikely(shard->crowded) && !w->alone) seer_find_crowded(w, shard, phase->tag - phase->moves);
-    w->tag = phase->tag;
+    if (seer_unlikely(shard->crowded) && !w->alone) seer_find_crowded(w, shard, seer_moves(phase));
     switch (phase->kind) {
     case SEER_PHASE_WINDOW: run_window(w, shard, phase); break;
     case SEER_PHASE_SWEEP: run_sweep(w, shard, phase); break;
@@ -240,5 +256,4 @@ void seer_run_shard(seer_worker *w, seer_shard *shard, const seer_phase *phase)
         break;
     default: break; /* SEER_PHASE_FILE: only the mail */
     }
-    seer_bid(w, shard);
 }
