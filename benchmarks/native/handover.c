@@ -2,17 +2,19 @@
  *
  * cc -O3 -ffp-contract=off -std=c11 -D_GNU_SOURCE -fopenmp -Inative/include \
  *    benchmarks/native/handover.c native/src/(every file).c -o handover -lm -lpthread
- * OMP_WAIT_POLICY=active ./handover --threads 2
+ * ./handover --threads 2
  *
  * An engine of one world per thread whose step is one sweep that does nothing, every thread
  * taking part (share = 1), back to back: the threads stay hot. The same engine on one thread
  * gives the cost of the call without a hand-over; an empty parallel region of libgomp (with
- * -fopenmp) is the baseline. Batches of the three in turn; medians and quartiles over batches.
+ * -fopenmp) is the baseline. Batches of the three in turn, each after some steps untimed that
+ * warm its threads up; medians and quartiles over batches. libgomp's threads go on spinning for
+ * some milliseconds, so the next batch begins when they have gone to sleep.
  */
 #include "bench.h"
 #include "seer.h"
 
-enum { BATCH = 2000, REPEATS = 501 };
+enum { WARM = 500, BATCH = 2000, REPEATS = 501, PAUSE_US = 20000 };
 
 static int32_t nothing(seer_ctx *ctx, int64_t first, int64_t last)
 {
@@ -54,8 +56,10 @@ static seer_engine *engine_new(uint32_t worlds, uint32_t threads, uint32_t spin_
 
 static double step_ns(seer_engine *engine)
 {
-    double start = bench_now();
-    for (int k = 0; k < BATCH; k++) {
+    double start = 0;
+    for (int k = -WARM; k < BATCH; k++) {
+        if (k == 0)
+            start = bench_now();
         int code = seer_engine_step(engine, NULL);
         while (code == SEER_AGAIN)
             code = seer_engine_continue(engine);
@@ -69,12 +73,16 @@ static double step_ns(seer_engine *engine)
 
 static double region_ns(uint32_t threads)
 {
-    double start = bench_now();
-    for (int k = 0; k < BATCH; k++) {
+    double start = 0;
+    for (int k = -WARM; k < BATCH; k++) {
+        if (k == 0)
+            start = bench_now();
 #pragma omp parallel num_threads(threads)
         __asm__ volatile("" ::: "memory");
     }
-    return (bench_now() - start) / BATCH;
+    double ns = (bench_now() - start) / BATCH;
+    usleep(PAUSE_US);
+    return ns;
 }
 
 static long number(const char *name, const char *text, long low, long high)
