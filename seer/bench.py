@@ -253,6 +253,8 @@ def main(suite: str = "engine", *, json_path: str | Path | None = None, quick: b
     if suite not in known:
         raise ConfigError(f"seer bench {suite}: expected one of {', '.join(known)}")
     console = Console()
+    if not console.is_terminal:
+        console.width = 170  # a file or a pipe has no edge to wrap at
     console.print(machine(), highlight=False)
     rows: list[Row] = []
     missing: list[str] = []
