@@ -49,20 +49,24 @@ def analyse(cls: Any) -> Analysis:
     from .declare import MethodDecl
 
     found: dict[str, set[str] | None] = {}
+    unseen: list[str] = []
     for d in cls.of(MethodDecl).values():
         check_signature(cls, d)
         tree = function_tree(d.fn)
         if tree is None:
-            warnings.warn(
-                f"{cls.__name__}.{d.name}: its source is not at hand, so its rules are not "
-                "checked here and it counts as writing every column",
-                stacklevel=4,
-            )
+            unseen.append(d.name)
             found[d.name] = None
             continue
         walk = _Walk(cls, d)
         walk.function(d.fn, tree, dict(zip(parameter_names(d.fn), _roles(d), strict=True)))
         found[d.name] = None if walk.unknown else walk.written
+    if unseen:
+        warnings.warn(
+            f"{cls.__name__}: its source is not at hand, so the rules of {', '.join(unseen)} are "
+            "not checked here, and each counts as writing every column; a class in a file is "
+            "checked when it is declared",
+            stacklevel=4,
+        )
     return Analysis(found)
 
 
@@ -300,9 +304,7 @@ class _Walk(Calls):
                     self.refuse(node, f"{name!r} is a parameter; write s.p.{name}")
                 if name in self.names["total"]:
                     self.refuse(node, f"{name!r} is a total; write s.total.{name}")
-                self.refuse(
-                    node, f"there is no column {name!r}; {nearest(name, self.all_columns)}"
-                )
+                self.refuse(node, f"there is no column {name!r}; {nearest(name, self.all_columns)}")
             role = Role("column", name)
             self.same_group(node, name)
         else:  # shape and the like of a column or row

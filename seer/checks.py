@@ -24,8 +24,11 @@ from .spec import BUILT_IN, MAX_COLUMNS
 SETTINGS = {
     "groups", "agents", "step", "lookahead", "tick", "lane_capacity", "world_capacity",
     "step_capacity", "max_rounds", "spec", "params", "p", "observation_space", "action_space",
+    "describe",
 }  # fmt: skip
 STATE_NAMES = {"seen", "p", "total", "alive", "acted", "draws"}
+# numba takes an attribute of this name for the method of numpy's types.
+NUMBA_NAMES = {"view"}
 
 
 def check_declarations(cls: Any) -> None:
@@ -39,6 +42,8 @@ def check_declarations(cls: Any) -> None:
             raise decl.error("names may not start with an underscore")
         if isinstance(decl, ColumnDecl) and name in STATE_NAMES:
             raise decl.error("this name is built in; choose another")
+        if isinstance(decl, (ColumnDecl, EventDecl, Param, TotalDecl)) and name in NUMBA_NAMES:
+            raise decl.error("numba can't compile this name; choose another")
         if name in ("of", "analysis", "declared"):
             raise decl.error("this name is used by models themselves; choose another")
     _check_numbers(cls)
@@ -57,6 +62,10 @@ def check_declarations(cls: Any) -> None:
     for name in groups:
         if not isinstance(name, str) or name in ("all", "<agents>"):
             raise ModelError(f"{cls.__name__}: a group may not be named {name!r}")
+    if cls.agents is not None and not isinstance(cls.agents, str):
+        raise ModelError(
+            f"{cls.__name__}: agents must name one group, the one that acts, got {cls.agents!r}"
+        )
     if cls.agents is not None and cls.agents not in groups:
         raise ModelError(f"{cls.__name__}: agents = {cls.agents!r} is no group; {_have(groups)}")
     roles: dict[str, Any] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -51,7 +52,10 @@ class PolicyName(str, Enum):
 
 
 Set = Annotated[
-    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter; may be repeated.")
+    list[str],
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter (see `seer envs ID`); may be repeated."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Seed = Annotated[int, typer.Option(min=0, help="World i gets seed + i.")]
@@ -61,6 +65,8 @@ Drones = Annotated[int | None, typer.Option(help="Short for --set drones=N.")]
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command and end the process with its exit status."""
+    if os.getcwd() not in sys.path and not getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, os.getcwd())  # as with `python -m seer`: a model may lie here
     try:
         app(args=list(args) if args is not None else None, prog_name="seer")
     except _MISTAKES as error:
@@ -77,6 +83,26 @@ def main(args: Sequence[str] | None = None) -> None:
 def _fail(error: Exception, status: int) -> None:
     print(f"seer: {error}", file=sys.stderr)
     sys.exit(status)
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        print(f"seer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _seer(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """An event engine for multi-agent reinforcement learning."""
 
 
 # ---- run -----------------------------------------------------------------------
@@ -126,10 +152,23 @@ def run(
 
 
 @app.command()
-def envs(as_json: Json = False) -> None:
-    """List the environments."""
+def envs(
+    env: Annotated[str, typer.Argument(metavar="[ID|MODULE:CLASS]")] = "",
+    sets: Set = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """List the environments, or the parameters of one."""
     from . import registry, show
 
+    if env:
+        from .flight import model_of
+
+        parameters = model_of(env, _options(sets, None)).describe()
+        if as_json:
+            _print_json(parameters)
+        else:
+            show.parameters(parameters)
+        return
     entries = [registry.find(name) for name in registry.list()]
     if as_json:
         _print_json([{"id": e.id, "summary": e.summary, "env": e.env} for e in entries])

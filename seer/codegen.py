@@ -6,6 +6,7 @@ that a range costs one call. Helpers that are plain Python functions are compile
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import types as pytypes
@@ -27,12 +28,14 @@ from . import lowering_ctx, lowering_rows  # noqa: F401  they register what they
 from .cache import Compiled
 from .errors import CompileError
 from .machine import target_machine
-from .source import references
+from .source import function_tree, references
 from .spec import Kind, Method, Sweep
 
 I8, I32, I64, PTR = low.I8, low.I32, low.I64, low.PTR
 _OPTIONS: dict[str, Any] = {
-    "error_model": "numpy", "fastmath": False, "no_cpython_wrapper": True,
+    "error_model": "numpy",
+    "fastmath": False,
+    "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
 
@@ -83,7 +86,10 @@ def compile_method(owner: Sweep | Kind, layout: lay.Layout, symbol: str) -> Comp
     else:
         _sweep_entry(context, module, result.fndesc, symbol, arguments, owner, layout)
     made = [o.library for d in helpers.copies.values() for o in d.overloads.values()]
-    return _emit(module, [result.library, *made], symbol)
+    compiled_method = _emit(module, [result.library, *made], symbol)
+    if "numba_gil_ensure" in compiled_method.needs:
+        raise _interpreter_error(method)
+    return compiled_method
 
 
 def _index(layout: lay.Layout, kind: str) -> int:
@@ -197,9 +203,7 @@ def _tie_recursion(module: Any, helpers: list[Any]) -> Any:
     numba leaves it to a run-time linker, which object code that is loaded without numba lacks.
     """
     mark = ".numba.unresolved$"
-    wanted = {
-        g.name[len(mark) :] for g in module.global_variables if g.name.startswith(mark)
-    }
+    wanted = {g.name[len(mark) :] for g in module.global_variables if g.name.startswith(mark)}
     if not wanted:
         return module
     for helper in helpers:  # where it was inlined its own code has been dropped
@@ -306,6 +310,21 @@ _NOISE = re.compile(
 )
 
 
+def _interpreter_error(method: Method) -> CompileError:
+    """A method that would wait for Python's lock, which a step does not give away."""
+    line = method.line
+    tree = function_tree(cast("pytypes.FunctionType", method.fn))
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            line = node.lineno
+            break
+    return CompileError(
+        f"{method.name} ({method.file}:{line}): print, or another call that needs the interpreter, "
+        "can't be compiled; remove it, or run the model with compiled=False",
+        method=method.name, file=method.file, line=line,
+    )  # fmt: skip
+
+
 def _compile_error(method: Method, e: Exception) -> CompileError:
     """What numba said, cut to the line and the reason."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(e))
@@ -326,4 +345,3 @@ def _compile_error(method: Method, e: Exception) -> CompileError:
     )  # fmt: skip
     error.__dict__["details"] = text
     return error
-

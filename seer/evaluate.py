@@ -228,8 +228,8 @@ def _native_rollout(env: Any, policy: Any, episodes: int, seed: int) -> Rollout:
 
 def _fly(engine: Any, act: Policy, horizon: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Every world once, to its end; a world that has ended is not stepped any more."""
-    alive = np.asarray(engine.alive) != 0
-    living = alive.copy()
+    living = np.asarray(engine.alive) != 0
+    rewarded, ends = (engine.spec.role(name) is not None for name in ("reward", "terminated"))
     total = np.zeros(engine.worlds)
     length = np.zeros(engine.worlds)
     for _ in range(horizon):
@@ -243,9 +243,12 @@ def _fly(engine: Any, act: Policy, horizon: int) -> tuple[FloatArray, FloatArray
                 f"{actions.shape}"
             )
         engine.step(actions.reshape(engine.action.shape), mask=running)
-        total += np.where(living & running[:, None], engine.reward, 0.0).sum(axis=1)
+        if rewarded:
+            total += np.where(living & running[:, None], engine.reward, 0.0).sum(axis=1)
         length += running
-        living &= (np.asarray(engine.alive) != 0) & ~np.asarray(engine.terminated, bool)
+        living &= np.asarray(engine.alive) != 0
+        if ends:
+            living &= ~np.asarray(engine.terminated, bool)
     agents = engine.action.shape[1]
     return total / agents, length, living.mean(axis=1)
 

@@ -258,11 +258,36 @@ class EventModel(metaclass=ModelMeta):
     functions of the parameters):
 
     * ``groups``: name -> how many entities (int, parameter's name, function of the parameters).
-    * ``agents``: the group that acts, if any.
+    * ``agents``: the group that acts, if any; one, and its agents have the same spaces.
     * ``step``: length of a step, s. ``lookahead``: least delay of an event to another entity, s.
     * ``tick``: length of a tick, s; 1 ns.
     * ``lane_capacity``, ``world_capacity``: most pending events of an entity, of a world;
       ``step_capacity``: most events handled in a step; ``max_rounds``: most rounds at an instant.
+
+    ``observation_space`` and ``action_space``, functions of the parameters that give a gymnasium
+    space, replace the unbounded ``Box`` of the column.
+
+    Entities are numbered through all groups in their order: with ``{"sheep": 40, "wolf": 3}`` the
+    wolves are 40 to 42. These ids are ``i``, ``e.source``, the ``to`` of a send and what
+    ``ctx.found`` gives; a column ``of`` a group is indexed with them as well. A method has
+
+    * ``s.name[i]``: the entity's own latest values; ``s.seen.name[j]``: published ones of anybody.
+    * ``s.alive[i]``: a column of every model. An entity that writes 0 into it is dead until the
+      next reset: sweeps leave it out, and events for it are not handled. Published.
+    * ``s.acted[i]``: whether it lived when the step began, read-only.
+    * ``s.p.name``, ``s.total.name``: parameters and reductions.
+    * ``ctx.send(kind, to, delay, *fields)``, delay in s; ``ctx.send_ticks``, delay in ticks.
+    * ``ctx.now``, ticks, and ``ctx.time``, s, since the reset; ``ctx.step``, steps completed.
+    * ``ctx.uniform()`` in [0, 1), ``ctx.normal()``, ``ctx.integers(n)`` in [0, n), ``ctx.bits()``,
+      64 of them.
+    * ``ctx.near(grid, x, y, radius)`` (and z, for a column with three components): how many living
+      entities were there when last published, the entity itself included; ``ctx.found(k)``: their
+      ids.
+    * ``ctx.fail(code)``: end the run with an error that names entity and time.
+    * the functions of :mod:`seer.math`, whose bits are equal in both forms.
+
+    Compiled methods don't check that an index computed at run time is in range; ``debug=True`` and
+    ``compiled=False`` of :class:`seer.Engine`, and :func:`seer.verify`, do.
 
     Raises:
         ModelError: where the class is made, for a broken rule.
@@ -300,6 +325,16 @@ class EventModel(metaclass=ModelMeta):
         }
         self.p = namedtuple(f"{cls.__name__}Params", list(known))(**self.params)
         self.spec = resolve(self)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The parameters, in order: "name", "value", "default", "low", "high" and "doc" of each."""
+        return [
+            {
+                "name": name, "value": self.params[name], "default": d.default,
+                "low": d.low, "high": d.high, "doc": d.doc,
+            }
+            for name, d in type(self).of(Param).items()
+        ]  # fmt: skip
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.params.items())

@@ -93,13 +93,14 @@ class _Rows:
     def _place(self, index: Any) -> tuple[int, ...]:
         parts = index if isinstance(index, tuple) else (index,)
         run, column = self._run, self._column
+        shown = f"{self._name}[{', '.join(map(str, parts))}]"
         try:
             numbers = [
                 part if k and isinstance(part, slice) else operator.index(part)
                 for k, part in enumerate(parts)
             ]
         except TypeError:
-            run.broken(f"{self._name}[{index!r}]: expected whole numbers")
+            run.broken(f"{shown}: expected whole numbers")
         entity, group = numbers[0], column.group
         if not group.first <= entity < group.first + group.count:
             run.broken(
@@ -118,10 +119,10 @@ class _Rows:
             )
         inner = numbers[1:]
         if len(inner) > len(column.shape):
-            run.broken(f"{self._name}[{index!r}]: a row has shape {column.shape}")
+            run.broken(f"{shown} is out of range: a row has shape {column.shape}")
         for at, size in zip(inner, column.shape, strict=False):
             if not isinstance(at, slice) and not 0 <= at < size:
-                run.broken(f"{self._name}[{index!r}]: a row has shape {column.shape}")
+                run.broken(f"{shown} is out of range: a row has shape {column.shape}")
         return (entity - group.first, *inner)
 
     def _may_write(self, index: Any) -> tuple[int, ...]:

@@ -96,8 +96,10 @@ def make(name: str, **kwargs: Any) -> Any:
         name: an id such as ``"uav_swarm_v0"``; ``"uav_swarm"``, for the newest version; or
             ``"module:attribute"``, of a `seer.EventModel` class or of a function that makes
             an environment.
-        **kwargs: parameters of the model, and options of the environment such as
-            ``horizon`` and ``render_mode``.
+        **kwargs: parameters of the model (``seer envs ID`` lists them), and options of
+            `seer.env.ParallelEnv`: ``horizon`` (400 steps), ``render_mode`` (None, "human",
+            "rgb_array"), ``strict_actions`` (False: clip), ``pool`` ("auto") and ``compiled``
+            (True).
 
     Returns:
         A PettingZoo ``ParallelEnv``.

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from .flight import Flight, Report
 from .registry import Entry
 
-__all__ = ["environments", "facts", "flying", "preparing", "report", "scores"]
+__all__ = ["environments", "facts", "flying", "parameters", "preparing", "report", "scores"]
 
 
 def _errors() -> Console:
@@ -93,6 +93,22 @@ def report(r: Report) -> None:
 def environments(entries: Sequence[Entry]) -> None:
     """The table of `seer envs`."""
     _print([(entry.id, entry.summary) for entry in entries])
+
+
+def parameters(found: Sequence[dict[str, Any]]) -> None:
+    """The table of `seer envs ID`: name, value, range, meaning."""
+    rows = [
+        (p["name"], _range(p["value"], p["low"], p["high"]), p["doc"]) for p in found
+    ] or [("(no parameters)", "", "")]  # fmt: skip
+    width = max(len(text) for _, text, _ in rows) + 2
+    _print([(name, f"{text:<{width}}{doc}".rstrip()) for name, text, doc in rows])
+
+
+def _range(value: Any, low: Any, high: Any) -> str:
+    if low is not None and high is not None:
+        return f"{value} ({low} to {high})"
+    limits = [f"{word} {end}" for word, end in (("from", low), ("to", high)) if end is not None]
+    return f"{value} ({limits[0]})" if limits else str(value)
 
 
 def facts(found: dict[str, Any]) -> None:

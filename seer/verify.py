@@ -157,6 +157,12 @@ def verify(
         Engine(model, worlds, PoolConfig(1)) as base,
         Engine(model, worlds, PoolConfig(1)) as other,
     ):
+        # Plain Python goes first: it tells of an index out of range, which compiled code follows.
+        plain_steps = _plain_steps(base, steps, plain)
+        plainly: list[dict[str, Any]] = []
+        if plain_steps:
+            with Engine(base.model, worlds, PoolConfig(1), compiled=False) as slow:
+                plainly = list(_run(slow, plain_steps, seed))
         trail: list[dict[str, Any]] = []
         held, fault, last = 0, None, None
         for state in _run(base, steps, seed):
@@ -174,13 +180,10 @@ def verify(
             )
             if found is not None:
                 differences.append(found)
-        plain_steps = _plain_steps(base, steps, plain)
         if plain_steps:
-            with Engine(base.model, worlds, PoolConfig(1), compiled=False) as slow:
-                found = _first_difference(
-                    _run(base, plain_steps, seed), _run(slow, plain_steps, seed), "plain Python",
-                    base.spec, _TOLERANCE,
-                )  # fmt: skip
+            found = _first_difference(
+                _run(base, plain_steps, seed), plainly, "plain Python", base.spec, _TOLERANCE
+            )
             if found is not None:
                 differences.append(found)
         report = Report(

@@ -205,6 +205,20 @@ def test_envs_lists_every_id(call):
     assert [entry["id"] for entry in listed] == seer.list()
 
 
+def test_envs_of_one_tells_its_parameters(call, beacon):
+    status, out, _ = call("envs", "uav_swarm")
+    assert status == 0
+    assert re.search(r"^drones +16 \(1 to 1000000\) +how many drones$", out, re.M)
+    listed = json.loads(call("envs", f"{beacon}:Beacon", "--set", "drones=7", "--json")[1])
+    drones = next(p for p in listed if p["name"] == "drones")
+    assert (drones["value"], drones["default"], drones["low"]) == (7, 16, 1)
+    assert call("envs", "uav_swrm")[0] == 2
+
+
+def test_version(call):
+    assert call("--version")[:2] == (0, f"seer {seer.__version__}\n")
+
+
 def test_info_tells_machine_build_and_versions(call):
     status, out, _ = call("info")
     assert status == 0
@@ -265,6 +279,15 @@ def test_process_module_and_script_are_the_same_command():
         )
     ]
     assert outs[0] == outs[1] != ""
+
+
+def test_process_script_finds_a_model_in_the_working_directory(readme_model):
+    script = os.path.join(os.path.dirname(sys.executable), "seer")
+    done = subprocess.run(
+        [script, "run", "beacon_example:Beacon", "--steps", "2", *PLAIN],
+        cwd=readme_model, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_process_interrupted_ends_with_status_130_and_no_traceback(readme_model):

@@ -395,6 +395,26 @@ def test_method_that_numba_cannot_compile_names_its_line(fresh, tmp_path):
     assert caught.value.line == 9 and caught.value.method == "work"
 
 
+class Chatty(seer.EventModel):
+    groups = {"drone": 2}
+    x = seer.column("f8")
+
+    @seer.sweep()
+    def talk(ctx, s, i):
+        s.x[i] += 1.0
+        print(i, s.x[i])
+
+
+def test_print_is_refused_when_compiled_and_works_in_plain_python(fresh, capsys):
+    with pytest.raises(CompileError, match=r"talk .*print, .* compiled=False") as caught:
+        compile_model(Chatty())
+    assert caught.value.line == Chatty.declared["talk"].line + 3
+    with seer.Engine(Chatty, compiled=False) as engine:
+        engine.reset(seed=0)
+        engine.step()
+    assert capsys.readouterr().out == "0 1.0\n1 1.0\n"
+
+
 @pytest.mark.parametrize(
     ("body", "rule"),
     [

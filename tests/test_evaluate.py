@@ -53,6 +53,49 @@ def test_evaluate_worlds_side_by_side_equal_the_plain_loop():
     assert found.mean_return == pytest.approx(earned / 3)
 
 
+class Lasting(seer.EventModel):
+    """Declares no `terminated`: who dies is done."""
+
+    groups = {"sheep": 2}
+    agents = "sheep"
+    go = seer.action("f4", 1)
+    sight = seer.observation("f4", 1)
+    earned = seer.reward()
+
+    @staticmethod
+    def action_space(p):
+        return spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    @seer.sweep(at="end")
+    def work(ctx, s, i):
+        s.earned[i] = 1.0
+        if i == 1 and ctx.step == 2:
+            s.alive[i] = 0
+
+
+def test_evaluate_model_that_declares_no_terminated():
+    env = ParallelEnv(Lasting, horizon=8, compiled=False)
+    found = seer.evaluate(env, "random", episodes=2, seed=0)
+    plain = rollout(env, "random", 2, 0)
+    assert found.mean_return == plain.returns.mean() == pytest.approx((8 + 3) / 2)
+    assert found.survival == 0.5
+
+
+class Mute(Lasting):
+    """Declares no reward either."""
+
+    earned = None
+
+    @seer.sweep(at="end")
+    def work(ctx, s, i):
+        s.sight[i, 0] = 1.0
+
+
+def test_evaluate_model_that_declares_no_reward():
+    env = ParallelEnv(Mute, horizon=8, compiled=False)
+    assert seer.evaluate(env, "random", episodes=2, seed=0).mean_return == 0.0
+
+
 def test_evaluate_every_episode_counts_once():
     """Short episodes must not count more often, however the worlds are batched."""
     seen = []

@@ -186,6 +186,7 @@ BAD = {
     "at nan": ("@seer.sweep(at=float('nan'))\ndef f(ctx, s, i):\n    pass", "finite and 0 or more"),
     "at text": ("@seer.sweep(at='ende')\ndef f(ctx, s, i):\n    pass", '"end" or the name'),
     "no parentheses": ("@seer.sweep\ndef f(ctx, s, i):\n    pass", "with parentheses"),
+    "name that numba takes": ("view = seer.column('f8')", "numba can't compile this name"),
     "on without name": ("@seer.on\ndef f(ctx, s, i, e):\n    pass", "with the name of an event"),
     "not a function": ("f = seer.reset(3)", "decorates a function"),
 }  # fmt: skip
@@ -210,6 +211,7 @@ def test_bad_declaration_is_refused_when_the_class_is_made(case):
         ({"groups": {}}, "groups must name the entities"),
         ({"groups": {"all": 3}}, "may not be named 'all'"),
         ({"agents": "phone"}, "agents = 'phone' is no group"),
+        ({"agents": ["drone"]}, r"agents must name one group, the one that acts, got \['drone'\]"),
     ],
 )
 def test_bad_setting_is_refused_when_the_class_is_made(settings, text):

@@ -1,6 +1,5 @@
 """The same bits on every pool, and the report of where they are not."""
 
-
 import dataclasses
 
 import numpy as np
@@ -128,6 +127,22 @@ def test_an_unequal_report_is_false_prints_and_raises():
     assert "NOT EQUAL" in str(bad)
     with pytest.raises(seer.errors.VerifyError, match="entity 4"):
         bad.check()
+
+
+class Stray(seer.EventModel):
+    """Writes out of its row, at a place that is not known before it runs."""
+
+    groups = {"node": 8}
+    row = seer.column("f8", 4)
+
+    @seer.sweep(at=0.0)
+    def work(ctx, s, i):
+        s.row[i, 1000000 * i] = 1.0
+
+
+def test_an_index_out_of_range_is_told_before_compiled_code_follows_it():
+    with pytest.raises(seer.errors.ModelError, match=r"s.row\[1, 1000000\].*shape \(4,\)"):
+        seer.verify(Stray)
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"worlds": 0}, {"steps": 1.5}, {"worlds": True}])
