@@ -54,7 +54,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         engine: the `seer.Engine` underneath; its columns may be read and written between steps.
         model: the model.
 
-    Agents never pause and never come back. An agent that dies gets its last reward, flags and
+    It can be copied and pickled, and goes on where it was. Agents never pause and never come back. An agent that dies gets its last reward, flags and
     observation in the step of its death, and is gone from `agents` after it.
     """
 
@@ -74,6 +74,11 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         end_info: Callable[[Any, int], dict[str, Any]] | None = None,
         state_columns: Sequence[str] | None = None,
     ) -> None:
+        self._options = {
+            "horizon": horizon, "render_mode": render_mode, "strict_actions": strict_actions,
+            "pool": pool, "compiled": compiled, "name": name, "renderer": renderer,
+            "end_info": end_info, "state_columns": state_columns,
+        }  # fmt: skip
         if isinstance(model, type) and issubclass(model, EventModel):
             model = model()
         if not isinstance(model, EventModel):
@@ -335,6 +340,18 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
             self._window.close()
         self.engine.close()
 
+    def __reduce__(self) -> Any:
+        """Copies and pickles go on where this one is; a window is not copied."""
+        state = None
+        if self._started:
+            state = {
+                "engine": self.engine.state_dict(), "steps": self._steps_done,
+                "limit": self._limit, "rows": self._rows, "ended": not self.agents,
+                "clipped": self.clipped_actions,
+            }  # fmt: skip
+        spaces = (self.action_spaces._made, self.observation_spaces._made)
+        return _remade, (type(self), self.model, self._options, self._closed, spaces, state)
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.agents)} alive"
         return (
@@ -457,3 +474,30 @@ def _space(model: EventModel, role: str) -> Any:
             f"{space.dtype}, its column has {column.shape} and {column.dtype}"
         )
     return space
+
+
+def _remade(
+    cls: type[ParallelEnv], model: EventModel, options: dict[str, Any], closed: bool,
+    made_spaces: Any, state: dict[str, Any] | None,
+) -> ParallelEnv:  # fmt: skip
+    """An environment out of a pickle or a copy."""
+    env = cls(model, **options)
+    env.action_spaces._made.update(made_spaces[0])
+    env.observation_spaces._made.update(made_spaces[1])
+    if closed:
+        env.close()
+    if state is not None:
+        env.engine.load_state_dict(state["engine"])
+        env._started = True
+        env._steps_done, env._limit = state["steps"], state["limit"]
+        env._clipped_before = env.engine.clipped - state["clipped"]
+        env.agents = [] if state["ended"] else list(env.possible_agents)
+        env._rows = None
+        env._false = dict.fromkeys(env.agents, False)
+        if state["rows"] is not None and env.agents:
+            stay = np.zeros(len(env.agents), np.bool_)
+            stay[state["rows"]] = True
+            env._keep(stay)
+        if env._renderer is not None:
+            env._renderer.reset()
+    return env

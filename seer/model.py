@@ -238,7 +238,9 @@ class ModelMeta(type):
                     made.declared[key] = value
                 else:
                     made.declared.pop(key, None)  # a subclass replaced or removed it
-        if bases and not abstract:
+        # A class without any content is one that an unpickler is about to fill.
+        empty = not made.declared and not made.groups and set(body) <= {"__module__", "__slots__"}
+        if bases and not abstract and not empty:
             check_declarations(made)
             made.analysis = analyse(made)
         return made
@@ -311,6 +313,8 @@ class EventModel(metaclass=ModelMeta):
 
     def __init__(self, **params: Any) -> None:
         cls = type(self)
+        if not hasattr(cls, "analysis"):
+            check_declarations(cls)
         known = cls.of(Param)
         for name in params:
             if name not in known:
@@ -326,6 +330,9 @@ class EventModel(metaclass=ModelMeta):
         self.p = namedtuple(f"{cls.__name__}Params", list(known))(**self.params)
         self.spec = resolve(self)
 
+    def __reduce__(self) -> Any:
+        return _remade, (type(self), self.params)
+
     def describe(self) -> list[dict[str, Any]]:
         """The parameters, in order: "name", "value", "default", "low", "high" and "doc" of each."""
         return [
@@ -339,3 +346,8 @@ class EventModel(metaclass=ModelMeta):
     def __repr__(self) -> str:
         inner = ", ".join(f"{k}={v!r}" for k, v in self.params.items())
         return f"{type(self).__name__}({inner})"
+
+
+def _remade(cls: type[EventModel], params: dict[str, Any]) -> EventModel:
+    """A model out of a pickle."""
+    return cls(**params)

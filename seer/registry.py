@@ -89,13 +89,13 @@ def find(name: str) -> Entry:
     raise _unknown(name)
 
 
-def make(name: str, **kwargs: Any) -> Any:
+def make(name: Any, **kwargs: Any) -> Any:
     """Make an environment.
 
     Args:
-        name: an id such as ``"uav_swarm_v0"``; ``"uav_swarm"``, for the newest version; or
+        name: an id such as ``"uav_swarm_v0"``; ``"uav_swarm"``, for the newest version;
             ``"module:attribute"``, of a `seer.EventModel` class or of a function that makes
-            an environment.
+            an environment; or such a class or a model itself.
         **kwargs: parameters of the model (``seer envs ID`` lists them), and options of
             `seer.env.ParallelEnv`: ``horizon`` (400 steps), ``render_mode`` (None, "human",
             "rgb_array"), ``strict_actions`` (False: clip), ``pool`` ("auto") and ``compiled``
@@ -108,8 +108,13 @@ def make(name: str, **kwargs: Any) -> Any:
         UnknownIdError: no environment has this id.
         ConfigError: a parameter is unknown or out of range.
     """
+    if is_model(name):
+        return _wrap(name, kwargs)
     if not isinstance(name, str):
-        raise ConfigError(f"make: expected an id such as 'uav_swarm_v0', got {type(name).__name__}")
+        raise ConfigError(
+            "make: expected an id such as 'uav_swarm_v0' or a seer.EventModel, got "
+            f"{type(name).__name__}"
+        )
     factory = load(name) if ":" in name else load(find(name).env)
     return _wrap(factory, kwargs) if is_model(factory) else factory(**kwargs)
 
@@ -182,7 +187,8 @@ def _unknown(name: str) -> UnknownIdError:
         if versions:
             hint = f"; its versions are {', '.join(versions)}"
     return UnknownIdError(
-        f"there is no environment {name!r}{hint} (known: {', '.join(list())})",
+        f"there is no environment {name!r}{hint} (known: {', '.join(list())}; a model of "
+        "your own is named 'module:Class')",
         name=name,
         nearest=nearest,
     )

@@ -1,7 +1,11 @@
 """A model as a PettingZoo environment, with small models run as plain Python."""
 
+import copy
+import pickle
+import types
 import warnings
 
+import cloudpickle
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,6 +18,7 @@ from seer.errors import (
     ClosedError,
     ConfigError,
     HandlerError,
+    ModelError,
     StateError,
     UnknownAgentError,
 )
@@ -411,3 +416,60 @@ def test_repr_tells_what_and_how_far():
     env = walkers(name="walk_v0")
     assert str(env) == "walk_v0"
     assert "walk_v0: 3 agents, 0 alive, horizon 10" in repr(env)
+
+
+# ---- copies and pickles ----------------------------------------------------------------------
+
+
+def to_the_right(env):
+    return {agent: np.array([0.3, 0.1 * k], np.float32) for k, agent in enumerate(env.agents)}
+
+
+@pytest.mark.parametrize("steps", [0, 3, 5])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e)),
+     lambda e: cloudpickle.loads(cloudpickle.dumps(e))],
+    ids=["deepcopy", "pickle", "cloudpickle"],
+)  # fmt: skip
+def test_copy_goes_on_to_the_bit_where_the_original_is(copied, steps):
+    env = ParallelEnv(Walkers(limit=1.5), horizon=8, compiled=False)
+    env.reset(seed=3)
+    env.action_space("walker_0").seed(1)
+    for _ in range(steps):
+        env.step(to_the_right(env))
+    other = copied(env)
+    assert other.agents == env.agents and repr(other) == repr(env)
+    np.testing.assert_array_equal(
+        other.action_space("walker_0").sample(), env.action_space("walker_0").sample()
+    )
+    while env.agents:
+        ours, theirs = env.step(to_the_right(env)), other.step(to_the_right(other))
+        assert ours[1:] == theirs[1:]
+        for agent, seen in ours[0].items():
+            np.testing.assert_array_equal(seen, theirs[0][agent])
+    assert other.agents == []
+
+
+def test_copy_of_one_that_never_began_or_was_closed_is_the_same():
+    env = ParallelEnv(Walkers, horizon=8, compiled=False)
+    with pytest.raises(StateError, match="before reset"):
+        pickle.loads(pickle.dumps(env)).step({})
+    env.close()
+    with pytest.raises(ClosedError):
+        pickle.loads(pickle.dumps(env)).reset()
+
+
+def test_class_that_no_module_holds_is_pickled_by_value():
+    space = {"__name__": "__main__", "seer": seer, "Walkers": Walkers}
+    body = "class Mine(seer.EventModel):\n    groups = {'a': 3}\n    x = seer.column('f8')\n"
+    exec(body, space)
+    model = cloudpickle.loads(cloudpickle.dumps(space["Mine"]()))
+    assert model.spec.entities == 3
+    with pytest.raises(ConfigError, match="no parameter 'n'"):
+        type(model)(n=3)
+
+
+def test_class_without_content_cannot_be_built():
+    with pytest.raises(ModelError, match="groups must name the entities"):
+        types.new_class("Empty", (seer.EventModel,))()

@@ -60,7 +60,7 @@ def test_make_id_that_is_like_nothing_lists_what_there_is():
 
 
 def test_make_id_of_wrong_type():
-    with pytest.raises(ConfigError, match="expected an id such as 'uav_swarm_v0', got int"):
+    with pytest.raises(ConfigError, match="expected an id such as 'uav_swarm_v0' or a .*, got int"):
         seer.make(3)
 
 
@@ -129,3 +129,12 @@ def test_make_model_class_splits_parameters_from_options(tmp_path, monkeypatch, 
     env.close()
     with pytest.raises(ConfigError, match="no parameter 'dones'; did you mean 'drones'"):
         seer.make(f"{beacon}:Beacon", dones=5)
+
+
+def test_make_takes_a_model_or_its_class(beacon):
+    model = registry.load(f"{beacon}:Beacon")
+    env = seer.make(model, drones=4, horizon=5, compiled=False)
+    assert len(env.possible_agents) == 4 and env.horizon == 5
+    assert len(seer.make(model(drones=3), compiled=False).possible_agents) == 3
+    with pytest.raises(ConfigError, match="drones can't be chosen"):
+        seer.make(model(drones=3), drones=4)
