@@ -54,8 +54,10 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         engine: the `seer.Engine` underneath; its columns may be read and written between steps.
         model: the model.
 
-    It can be copied and pickled, and goes on where it was. Agents never pause and never come back. An agent that dies gets its last reward, flags and
+    Agents never pause and never come back. An agent that dies gets its last reward, flags and
     observation in the step of its death, and is gone from `agents` after it.
+
+    It can be copied and pickled; the copy goes on where the original is.
     """
 
     metadata: dict[str, Any]

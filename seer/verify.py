@@ -305,7 +305,8 @@ def _unlike(a: Any, b: Any, tolerance: float) -> Any:
     else:
         bits = f"u{a.dtype.itemsize}"
         unlike = a.view(bits) != b.view(bits)
-    return unlike.reshape(*a.shape[:2], -1).any(axis=2)
+    result: Any = unlike.any(axis=tuple(range(2, unlike.ndim)))
+    return result
 
 
 def _shown(value: Any) -> str:

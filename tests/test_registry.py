@@ -60,7 +60,7 @@ def test_make_id_that_is_like_nothing_lists_what_there_is():
 
 
 def test_make_id_of_wrong_type():
-    with pytest.raises(ConfigError, match="expected an id such as 'uav_swarm_v0' or a .*, got int"):
+    with pytest.raises(ConfigError, match=r"'uav_swarm_v0' or a .*, got int"):
         seer.make(3)
 
 

@@ -140,6 +140,22 @@ class Stray(seer.EventModel):
         s.row[i, 1000000 * i] = 1.0
 
 
+class Hollow(seer.EventModel):
+    """A group of nobody, with columns of its own."""
+
+    groups = {"node": 2, "ghost": 0}
+    own = seer.column("f8", 2, published=True)
+    cold = seer.column("f8", 3, published=True, of="ghost")
+
+    @seer.sweep(at=0.0)
+    def work(ctx, s, i):
+        s.own[i, 1] = ctx.uniform()
+
+
+def test_a_group_may_be_empty():
+    assert seer.verify(Hollow, steps=2, configs=[PoolConfig(2, "lanes")], plain=True)
+
+
 def test_an_index_out_of_range_is_told_before_compiled_code_follows_it():
     with pytest.raises(seer.errors.ModelError, match=r"s.row\[1, 1000000\].*shape \(4,\)"):
         seer.verify(Stray)
