@@ -136,8 +136,12 @@ static void plan_shards(seer_engine *e)
     if (e->pool.axis == SEER_AXIS_LANES) {
         lanes = e->pool.grain;
         if (!lanes) {
-            lanes = e->threads == 1 ? n : n / (e->threads * 4);
-            if (lanes < 16) lanes = 16;
+            /* Each shard costs a few cache lines and mispredictions a window: few where windows may
+             * be short, more where there is enough to share out, or work has proved to be long. */
+            uint32_t shards = n / 512 > 8 * e->threads ? 8 * e->threads : n / 512;
+            if (e->fine || e->pool.share) shards = 4 * e->threads;
+            if (e->threads == 1 || shards == 0) shards = 1;
+            lanes = (n + shards - 1) / shards;
         }
     }
     e->shift = 0;
@@ -349,60 +353,69 @@ void seer_clear_world(seer_engine *e, seer_world *v, uint64_t seed, uint64_t epi
 
 /* ---- another pool ------------------------------------------------------------- */
 
+/* With the engine entered. */
+static int rebuild(seer_engine *e, seer_pool_config pool, uint32_t fine)
+{
+    const seer_model *m = &e->model;
+    uint64_t pending = 0, at = 0;
+    for (uint32_t k = 0; k < m->worlds; k++) pending += e->world[k].pending;
+    /* the lanes' events leave the old shards' arenas and are filed in the new ones */
+    size_t lanes = (size_t)m->worlds * m->entities;
+    seer_event *events = malloc((pending + 1) * sizeof *events);
+    char *wide = malloc((pending + 1) * SEER_WIDE_BYTES);
+    uint32_t *lengths = malloc((lanes + 1) * sizeof *lengths);
+    uint32_t *sequences = malloc((lanes + 1) * sizeof *sequences);
+    int code = events && wide && lengths && sequences ? 0 : -SEER_ENOMEM;
+    if (code) goto out;
+
+    seer_pool_forget(e);
+    for (uint32_t k = 0; k < m->worlds; k++) {
+        size_t row = (size_t)k * m->entities;
+        seer_engine_export(e, k, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
+        at += e->world[k].pending;
+        if (e->world[k].failed) /* awaits its reset, and may hold more than is legal */
+            memset(lengths + row, 0, m->entities * sizeof *lengths);
+    }
+    seer_counters counters;
+    seer_engine_counters(e, &counters, e->per_kind_before);
+    e->counters_before = counters;
+    free_workers(e);
+    free_shards(e);
+    e->pool = pool;
+    e->threads = pool.threads;
+    e->fine = fine;
+    e->windows = (seer_tuner){0};
+    memset(e->sweeps, 0, m->sweeps * sizeof *e->sweeps);
+    seer_store(&e->present, UINT64_C(0), relaxed); /* relaxed: nobody helps now */
+    plan_shards(e);
+    if (!make_shards(e) || !make_workers(e)) {
+        free_workers(e); /* unusable from now on, which the next call tells */
+        code = -SEER_ENOMEM;
+    }
+    at = 0;
+    for (uint32_t k = 0; !code && k < m->worlds; k++) {
+        size_t row = (size_t)k * m->entities;
+        uint64_t count = e->world[k].pending;
+        code = seer_file_all(e, &e->world[k], events + at, wide + at * SEER_WIDE_BYTES, lengths + row,
+                             sequences + row);
+        at += count;
+    }
+out:
+    free(events);
+    free(wide);
+    free(lengths);
+    free(sequences);
+    return code;
+}
+
 int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
 {
     if (!legal_pool(pool)) return -SEER_EINVAL;
     uint32_t idle = 0;
     if (!seer_cas(&e->stepping, &idle, 1u, acquire, relaxed)) return -SEER_EBUSY; /* as [E2] */
-    int code = 0;
-    const seer_model *m = &e->model;
-    uint64_t pending = 0;
-    for (uint32_t k = 0; k < m->worlds; k++) pending += e->world[k].pending;
-    /* the lanes' events leave the old shards' arenas and are filed in the new ones */
-    seer_event *events = malloc((pending + 1) * sizeof *events);
-    char *wide = malloc((pending + 1) * SEER_WIDE_BYTES);
-    uint32_t *lengths = malloc(((size_t)m->worlds * m->entities + 1) * sizeof *lengths);
-    uint32_t *sequences = malloc(((size_t)m->worlds * m->entities + 1) * sizeof *sequences);
-    if (e->paused || !events || !wide || !lengths || !sequences) {
-        code = e->paused ? -SEER_ESTATE : -SEER_ENOMEM;
-    } else {
-        seer_pool_forget(e);
-        uint64_t at = 0;
-        for (uint32_t k = 0; k < m->worlds; k++) {
-            size_t row = (size_t)k * m->entities;
-            seer_engine_export(e, k, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
-            at += e->world[k].pending;
-            if (e->world[k].failed) /* awaits its reset, and may hold more than is legal */
-                memset(lengths + row, 0, m->entities * sizeof *lengths);
-        }
-        seer_counters counters;
-        seer_engine_counters(e, &counters, e->per_kind_before);
-        e->counters_before = counters;
-        free_workers(e);
-        free_shards(e);
-        e->pool = *pool;
-        e->threads = pool->threads;
-        e->windows = (seer_tuner){0};
-        memset(e->sweeps, 0, m->sweeps * sizeof *e->sweeps);
-        seer_store(&e->present, UINT64_C(0), relaxed);
-        plan_shards(e);
-        if (!make_shards(e) || !make_workers(e)) {
-            code = -SEER_ENOMEM;
-            e->failed = 1;
-        }
-        at = 0;
-        for (uint32_t k = 0; !code && k < m->worlds; k++) {
-            seer_world *v = &e->world[k];
-            size_t row = (size_t)k * m->entities;
-            uint64_t count = v->pending;
-            code = seer_file_all(e, v, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
-            at += count;
-        }
-    }
-    free(events);
-    free(wide);
-    free(lengths);
-    free(sequences);
+    int code = e->paused ? -SEER_ESTATE : !e->worker ? -SEER_ENOMEM : rebuild(e, *pool, 0);
     seer_store(&e->stepping, 0u, release); /* as [E1] */
     return code;
 }
+
+int seer_refine(seer_engine *e) { return rebuild(e, e->pool, 1); }

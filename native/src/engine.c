@@ -137,14 +137,14 @@ static int run(seer_engine *e)
     seer_worker *w = &e->worker[0];
     int paused = 0;
     e->deadline = seer_clock() + 20000000; /* ns */
-    e->sharing = e->threads > 1 && e->model.entities > 0 && seer_pool_take(e);
-    if (e->sharing && e->pool.axis == SEER_AXIS_WORLDS && e->model.worlds > 1) {
-        e->sharing = 0; /* within a world */
+    int lanes = e->pool.axis == SEER_AXIS_LANES;
+    int together = e->threads > 1 && (lanes ? e->shards : e->model.worlds) > 1 && seer_pool_take(e);
+    /* phases of a world; with a single shard they are only measured */
+    e->sharing = lanes && e->threads > 1 && (together || e->shards == 1);
+    if (together && !lanes) {
         seer_share_worlds(w);
         seer_pool_give();
     } else {
-        int together = e->sharing;
-        e->sharing = together && e->pool.axis == SEER_AXIS_LANES;
         for (uint32_t k = 0; k < e->model.worlds && !paused; k++) {
             seer_world *v = &e->world[k];
             if (!v->busy) continue;
@@ -207,9 +207,11 @@ int seer_engine_step(seer_engine *e, const uint8_t *mask)
 {
     int code = enter(e);
     if (code) return code;
+    if (!e->worker) return leave(e, -SEER_ENOMEM);
     if (e->failed || e->paused) return leave(e, -SEER_ESTATE);
     for (uint32_t k = 0; k < e->model.worlds; k++)
         if ((!mask || mask[k]) && e->world[k].steps < 0) return leave(e, -SEER_ESTATE);
+    if (seer_worth_refining(e) && (code = seer_refine(e))) return leave(e, code);
     for (uint32_t k = 0; k < e->model.worlds; k++) e->world[k].busy = !mask || mask[k];
     return start(e, SEER_RUN_STEP);
 }
@@ -219,6 +221,7 @@ int seer_engine_reset(seer_engine *e, const uint8_t *mask, const uint64_t *seeds
 {
     int code = enter(e);
     if (code) return code;
+    if (!e->worker) return leave(e, -SEER_ENOMEM);
     for (uint32_t k = 0; k < e->model.worlds; k++)
         if (e->world[k].failed && mask && !mask[k]) return leave(e, -SEER_ESTATE);
     for (uint32_t k = 0; k < e->model.worlds; k++) {

@@ -159,8 +159,8 @@ typedef struct seer_tuner {
     int64_t since, spent;    /* ns */
     uint64_t from, events;   /* handled when the meter was switched on; in the segment */
     double ns[2];            /* an event: alone, shared; 0 is not yet known */
-    uint32_t left;           /* windows until the segment ends */
-    uint32_t until_probe, probe_every; /* segments */
+    uint32_t left, warming;  /* windows until the segment ends; it is not measured */
+    uint32_t until_probe;    /* segments */
 } seer_tuner;
 
 /* The same for a sweep, which is measured each time it runs. */
@@ -188,6 +188,7 @@ struct seer_engine {
     seer_shard *all_shards;
     seer_outbox *outboxes;   /* (threads, 2, shards) */
     uint32_t copied;         /* model's arrays are copies */
+    uint32_t fine;           /* shards were made smaller by seer_refine */
     uint64_t bytes;
 
     seer_counters counters_before; /* of earlier pools */
@@ -246,7 +247,9 @@ int seer_all_as_alive(const seer_engine *engine, const seer_world *world); /* as
 int seer_grid_plan_of(const seer_grid *grid, uint32_t count, seer_grid_plan *plan);
 void seer_grid_build(seer_engine *engine, seer_world *world, uint32_t grid);
 
-/* build.c: empties a world's lanes and puts its columns to their initial values. */
+/* build.c: makes smaller shards, for work that has proved to be long; between steps. */
+int seer_refine(seer_engine *engine);
+/* Empties a world's lanes and puts its columns to their initial values. */
 void seer_clear_world(seer_engine *engine, seer_world *world, uint64_t seed, uint64_t episode);
 
 /* state.c: replaces a world's pending events by these, lane by lane in order. */

@@ -8,7 +8,9 @@
 #define SHARE_NS 3000.0
 #define WAKE_NS 30000.0 /* the same when the helpers have to be woken */
 #define LOOK_NS 1000000 /* how often the clock is looked at */
+#define HEAVY_NS 500.0 /* an event this long makes even small windows worth sharing */
 #define SEGMENT 48 /* windows measured at a time */
+#define WARMING 16 /* windows before that, not measured */
 #define SHARE_BYTES (256u << 10) /* a copy of this size is worth sharing */
 
 void seer_begin_world(seer_worker *w, seer_world *v)
@@ -141,16 +143,24 @@ seer_phase seer_next_phase(seer_worker *w, seer_world *v)
 
 /* ---- alone or shared ------------------------------------------------------- */
 
+/* A running mean that one interruption by the operating system does not spoil. */
+static void learn(double *mean, double ns)
+{
+    if (*mean == 0) *mean = ns;
+    if (ns > *mean * 1.25) ns = *mean * 1.25;
+    *mean += (ns - *mean) * (ns < *mean ? 0.5 : 0.25);
+}
+
 void seer_learn_sweep(seer_engine *e, const seer_phase *phase, int shared, int64_t ns)
 {
-    double *mean = &e->sweeps[phase->sweep].ns[shared];
-    *mean = *mean > 0 ? *mean * 0.875 + (double)ns * 0.125 : (double)ns;
+    learn(&e->sweeps[phase->sweep].ns[shared], (double)ns);
 }
 
 /* The better way, and now and then the other one: what is true may change. */
 static int sweep_shared(seer_engine *e, const seer_phase *phase)
 {
     seer_sweep_tuner *t = &e->sweeps[phase->sweep];
+    if (e->shards == 1) return 0;
     if (t->ns[0] < (seer_pool_asleep() ? WAKE_NS : SHARE_NS)) return 0; /* or not yet known */
     int shared = t->ns[1] < t->ns[0] * 0.95; /* or not yet known */
     if (t->until_probe-- > 0) return shared;
@@ -175,6 +185,16 @@ void seer_meter(seer_engine *e, const seer_world *v, uint32_t on)
     t->on = on;
 }
 
+/* warming: not measured, for caches and helpers are not ready yet. */
+static void begin_segment(seer_tuner *t, uint32_t shared, uint32_t warming)
+{
+    t->shared = shared;
+    t->warming = warming;
+    t->left = warming ? WARMING : SEGMENT;
+    t->spent = 0;
+    t->events = 0;
+}
+
 /* Windows: both ways are measured in segments of some windows each; the better one goes on, the
  * other is tried again now and then, the less often the worse it was. */
 static int windows_shared(seer_engine *e, const seer_world *v)
@@ -185,27 +205,36 @@ static int windows_shared(seer_engine *e, const seer_world *v)
         return (int)t->shared;
     }
     seer_meter(e, v, 0);
-    if (t->events > 0) {
-        double ns = (double)t->spent / (double)t->events, *mean = &t->ns[t->shared];
-        *mean = *mean > 0 ? *mean * 0.75 + ns * 0.25 : ns;
+    if (t->warming || t->events == 0) {
+        begin_segment(t, t->shared, !t->warming);
+    } else {
+        learn(&t->ns[t->shared], (double)t->spent / (double)t->events);
+        uint32_t better = t->ns[1] > 0 && t->ns[1] < t->ns[0] * 0.98, next = better;
+        if (t->ns[1] == 0) {
+            next = 1;
+        } else if (t->shared != better) { /* a probe has ended, or the other way has become better */
+            double ratio = t->ns[!better] / t->ns[better];
+            t->until_probe = ratio > 1.5 ? 1024 : ratio > 1.1 ? 256 : 64;
+        } else if (t->until_probe > 0) {
+            t->until_probe--;
+        } else {
+            next = !better;
+        }
+        if (e->shards == 1) next = 0; /* nothing to share, but perhaps to refine */
+        begin_segment(t, next, next != t->shared);
     }
-    uint32_t better = t->ns[1] > 0 && t->ns[1] < t->ns[0] * 0.98;
-    if (t->ns[0] == 0 || t->ns[1] == 0) {
-        t->shared = t->ns[0] > 0;
-    } else if (t->shared != better) { /* a probe has ended, or the other way has become better */
-        double ratio = t->ns[!better] / t->ns[better];
-        t->probe_every = ratio > 1.5 ? 1024 : ratio > 1.1 ? 256 : 64;
-        t->until_probe = t->probe_every;
-        t->shared = better;
-    } else if (t->until_probe-- == 0) {
-        t->until_probe = t->probe_every;
-        t->shared = !better;
-    }
-    t->left = SEGMENT;
-    t->spent = 0;
-    t->events = 0;
     seer_meter(e, v, 1);
     return (int)t->shared;
+}
+
+int seer_worth_refining(const seer_engine *e)
+{
+    if (e->threads == 1 || e->shards > 1 || e->pool.axis != SEER_AXIS_LANES || e->pool.grain ||
+        e->model.entities < 2)
+        return 0;
+    int heavy = e->windows.ns[0] > HEAVY_NS;
+    for (uint32_t k = 0; k < e->model.sweeps; k++) heavy |= e->sweeps[k].ns[0] > WAKE_NS;
+    return heavy;
 }
 
 int seer_worth_sharing(seer_engine *e, const seer_world *v, const seer_phase *phase)
@@ -214,7 +243,7 @@ int seer_worth_sharing(seer_engine *e, const seer_world *v, const seer_phase *ph
     switch (phase->kind) {
     case SEER_PHASE_WINDOW: return windows_shared(e, v);
     case SEER_PHASE_SWEEP: return sweep_shared(e, phase);
-    case SEER_PHASE_PUBLISH: return 1;
+    case SEER_PHASE_PUBLISH: return e->shards > 1;
     default: return 0;
     }
 }

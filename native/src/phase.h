@@ -11,6 +11,8 @@ void seer_begin_world(seer_worker *worker, seer_world *world);
 seer_phase seer_next_phase(seer_worker *worker, seer_world *world);
 /* Whether the time that passes from now on is a window's: the tuner measures that alone. */
 void seer_meter(seer_engine *engine, const seer_world *world, uint32_t on);
+/* Whether a world's one shard should be several: handlers or sweeps take long. */
+int seer_worth_refining(const seer_engine *engine);
 int seer_worth_sharing(seer_engine *engine, const seer_world *world, const seer_phase *phase);
 /* How long a sweep took. */
 void seer_learn_sweep(seer_engine *engine, const seer_phase *phase, int shared, int64_t ns);
