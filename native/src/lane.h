@@ -47,17 +47,20 @@ static inline uint32_t seer_lane_length(const seer_lane *lane)
 }
 
 /* Puts an event into rest, which has room and is sorted. rest[-1] is at SEER_NEVER and ends the
- * search. How far an event has to go is not predictable, so the first steps are taken without
- * branches: what is copied too far is overwritten. */
+ * search. How far an event has to go in a short list is not predictable, so the first steps there are
+ * taken without branches: what is copied too far is overwritten. */
 static inline void seer_lane_shift_in(seer_lane *lane, seer_record event)
 {
     seer_event *place = lane->rest + lane->count++;
-    int on = !seer_record_before(event, place - 1);
-    place[0] = place[-1];
-    place -= on;
-    on &= !seer_record_before(event, place - 1);
-    place[0] = place[-1];
-    place -= on;
+    int on = 1;
+    if (lane->count <= 3) {
+        on = !seer_record_before(event, place - 1);
+        place[0] = place[-1];
+        place -= on;
+        on &= !seer_record_before(event, place - 1);
+        place[0] = place[-1];
+        place -= on;
+    }
     while (on && !seer_record_before(event, place - 1)) {
         place[0] = place[-1];
         place--;
@@ -78,17 +81,16 @@ static inline int seer_lane_insert_behind(seer_lane *lane, seer_arena *arena, se
 /* 0 when memory is short. */
 static inline int seer_lane_insert(seer_lane *lane, seer_arena *arena, seer_record event)
 {
+    if (lane->head.time == SEER_NEVER) {
+        seer_record_put(&lane->head, event);
+        return 1;
+    }
     if (!seer_record_before(event, &lane->head)) return seer_lane_insert_behind(lane, arena, event);
     if (seer_unlikely(lane->count == lane->room) && !seer_lane_grow(lane, arena)) return 0;
-    seer_record old = seer_record_of(&lane->head); /* earlier than all of rest, or not there */
+    seer_record old = seer_record_of(&lane->head); /* earlier than all of rest */
     seer_record_put(&lane->head, event);
-    if (seer_likely(!lane->heap)) {
-        /* whether a lane is empty is not predictable: put it there, and count it if it was one */
-        seer_record_put(&lane->rest[lane->count], old);
-        lane->count += old.time != SEER_NEVER;
-    } else {
-        seer_lane_push_heap(lane, old); /* a heap is never empty */
-    }
+    if (seer_likely(!lane->heap)) seer_record_put(&lane->rest[lane->count++], old);
+    else seer_lane_push_heap(lane, old);
     if (seer_unlikely(lane->count > SEER_SORTED_MAX) && !lane->heap) seer_lane_to_heap(lane);
     return 1;
 }
@@ -98,16 +100,9 @@ extern const seer_event seer_no_event; /* at SEER_NEVER */
 /* Drops the head; the next earliest takes its place. */
 static inline void seer_lane_pop(seer_lane *lane)
 {
-    if (seer_unlikely(lane->heap)) {
-        seer_lane_pop_heap(lane);
-        return;
-    }
-    /* chosen without a branch: it would be mispredicted every third time */
-    uint32_t some = lane->count != 0;
-    uintptr_t from = (uintptr_t)&seer_no_event;
-    from ^= (from ^ (uintptr_t)(lane->rest + lane->count - some)) & (uintptr_t)-(intptr_t)some;
-    lane->count -= some;
-    lane->head = *(const seer_event *)from;
+    if (lane->count == 0) lane->head.time = SEER_NEVER;
+    else if (seer_likely(!lane->heap)) lane->head = lane->rest[--lane->count];
+    else seer_lane_pop_heap(lane);
 }
 
 #endif

@@ -146,8 +146,8 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
     }
     int filed;
     if ((uint32_t)to == w->running) {
-        /* behind the event that is being handled; the lane is listed anew when it is through */
-        filed = seer_lane_insert_behind(own, &shard->arena, event);
+        /* listed anew when the lane is through */
+        filed = seer_lane_insert(own, &shard->arena, event);
         if (seer_unlikely(own->count >= shard->lane_capacity)) shard->crowded |= 1;
     } else {
         filed = seer_shard_file(shard, i, event);

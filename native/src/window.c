@@ -6,7 +6,7 @@
 
 /* How many lanes ahead of the running one are fetched into the cache. */
 #define AHEAD 8
-#define AHEAD_FROM 4096 /* lanes of a shard that no longer lie in the second-level cache */
+#define AHEAD_FROM 256 /* lanes of a shard from which it pays */
 
 void seer_enter_world(seer_worker *w, seer_world *world)
 {
@@ -105,7 +105,7 @@ static inline void fetch_ahead(const seer_worker *w, const seer_shard *shard, ui
 static inline void fetch_rest(const seer_shard *shard, uint32_t i)
 {
     const seer_lane *lane = &shard->lanes[i];
-    seer_prefetch(lane->rest + lane->count);
+    seer_prefetch(lane->rest + lane->count - 1);
 }
 
 static void handler_failed(seer_worker *w, const seer_event *event)
@@ -130,8 +130,11 @@ static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64
     w->running = w->ctx.entity = entity;
     uint32_t handled = 0;
     while (instant ? lane->head.time == limit && lane->head.round == round : lane->head.time < limit) {
-        const seer_event *event = &lane->head; /* stays in place until it is handled */
+        seer_event copy; /* the lane changes while it is handled */
+        const seer_event *event = &copy;
+        seer_record_put(&copy, seer_record_of(&lane->head));
         const seer_kind *kind = &kinds[event->kind];
+        seer_lane_pop(lane);
         handled++;
         int wide = kind->flags & SEER_KIND_WIDE;
         const void *payload = &event->payload;
@@ -151,7 +154,6 @@ static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64
             w->counters.unhandled++;
         }
         if (seer_unlikely(wide)) seer_arena_give_wide(&shard->arena, (uint32_t)event->payload);
-        seer_lane_pop(lane);
     }
     w->handled += handled;
     if (lane->head.time != SEER_NEVER)
