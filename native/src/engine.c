@@ -17,7 +17,7 @@
 void seer_clear_tally(seer_worker *w)
 {
     w->bid = UINT64_MAX;
-    w->bid_round = w->handled = w->sent = 0;
+    w->bid_round = w->handled = w->sent = w->left = 0;
 }
 
 void seer_tally(seer_worker *w, seer_world *v, uint64_t bid, uint32_t round, uint32_t handled,
@@ -72,7 +72,7 @@ seer_phase seer_proceed(seer_worker *w, seer_world *v)
         seer_meter(e, v, phase.kind == SEER_PHASE_WINDOW);
         int ends = phase.kind <= SEER_PHASE_PAUSE;
         if (!ends && e->sharing && seer_worth_sharing(e, v, &phase)) return phase;
-        if (seer_unlikely(v->mailed) || ends) {
+        if (seer_unlikely(v->mailed)) {
             /* at rest: what is still in the mail is filed, lanes are found too full, and no batch
              * stays linked that the next shared phase may fill */
             seer_phase file = {.kind = SEER_PHASE_FILE, .world = phase.world};

@@ -30,6 +30,8 @@ static inline uint32_t seer_moves(const seer_phase *phase)
     return phase->kind == SEER_PHASE_WINDOW || phase->kind == SEER_PHASE_SWEEP;
 }
 
+#define SEER_LEFT (UINT32_C(1) << 31)
+
 enum { SEER_SWEEPS_MAX = 1 << 12 }; /* so that a phase fits into two words */
 
 /* What all workers watch, in one line: two bulletins, used in turn, and the word that sleepers wait
@@ -53,7 +55,7 @@ typedef struct seer_gather {
     struct {
         SEER_ATOMIC(uint64_t) key;      /* bid: least bucket (lookahead 0: tick) of what is pending */
         SEER_ATOMIC(uint32_t) handled;  /* 1 + events; 0: took no part */
-        SEER_ATOMIC(uint32_t) sent;
+        SEER_ATOMIC(uint32_t) sent;     /* SEER_LEFT: mail, or a lane that may be too full */
     } slot[SEER_MAX_THREADS]; /* W: worker k, then the closer */
     SEER_ATOMIC(uint32_t) round[SEER_MAX_THREADS]; /* of a bid with lookahead 0 */
 } seer_gather;
@@ -104,7 +106,7 @@ typedef struct seer_world {
     uint8_t swept;         /* a sweep has ended and nothing was published since */
     uint8_t copied;        /* a phase has copied what is dirty; grids and totals are still to do */
     uint8_t restored;      /* the state came from outside: grids and totals are of another one */
-    uint8_t mailed;        /* mailboxes may hold something */
+    uint8_t mailed;        /* mailboxes may hold something, or lanes be too full */
     uint8_t busy;          /* taking part in the running call, not yet through */
     uint8_t failed, begun;
     seer_cells *cells;     /* (grids,) */
@@ -130,6 +132,7 @@ typedef struct seer_worker {
     uint32_t until_look, look_every; /* as closer: phases until the next look at the clock */
     int64_t looked;          /* ns */
     uint32_t sweep, kind;    /* what runs, SEER_NONE otherwise */
+    uint32_t left;           /* SEER_LEFT once it is so in this phase */
     uint32_t rest;           /* 1: what is reported was so before the running phase began */
     uint32_t fault_tag;      /* the world's tag when the kept fault happened */
     uint64_t call;           /* that the table was made for */
@@ -161,6 +164,7 @@ typedef struct seer_tuner {
     double ns[2];            /* an event: alone, shared; 0 is not yet known */
     uint32_t left, warming;  /* windows until the segment ends; it is not measured */
     uint32_t until_probe;    /* segments */
+    uint32_t waited;         /* for helpers, while warming */
 } seer_tuner;
 
 /* The same for a sweep, which is measured each time it runs. */

@@ -80,6 +80,7 @@ static int take_shard(seer_worker *w, uint32_t k, const seer_phase *phase, uint6
     w->parity = number & 1;
     seer_run_shard(w, shard, phase);
     seer_bid(w, shard);
+    if (seer_unlikely(shard->crowded)) w->left = SEER_LEFT;
     return 1;
 }
 
@@ -160,11 +161,12 @@ static int count_done(seer_worker *w, uint32_t shards)
     seer_gather *g = &e->gather;
     if (!shards) return 0;
     seer_prefetch(&g->done);
+    if (w->letters) w->left = SEER_LEFT;
     seer_mail_out(w);
     /* relaxed: published by [G1], and overwritten only after the next phase was opened */
     seer_store(&g->slot[w->index].key, w->bid, relaxed);
     seer_store(&g->slot[w->index].handled, w->handled + 1, relaxed);
-    seer_store(&g->slot[w->index].sent, w->sent, relaxed);
+    seer_store(&g->slot[w->index].sent, w->sent | w->left, relaxed);
     if (!e->model.lookahead) seer_store(&g->round[w->index], w->bid_round, relaxed);
     /* [G1] acq_rel: releases shards, mail and bids of this worker and, for the one that completes
      * the count, acquires those of all others. Pairs with itself. */
@@ -178,6 +180,7 @@ static void gather(seer_worker *w, seer_world *v)
     uint64_t bid = UINT64_MAX, present = 0;
     uint32_t round = 0, handled = 0;
     uint64_t sent = 0;
+    uint32_t left = 0;
     for (uint32_t k = 0; k < e->threads; k++) {
         /* relaxed: ordered by [G1]; what is reset is published by the phase word */
         uint64_t key = seer_load(&g->slot[k].key, relaxed);
@@ -191,7 +194,9 @@ static void gather(seer_worker *w, seer_world *v)
             handled += told - 1;
             present |= UINT64_C(1) << k;
         }
-        sent += seer_load(&g->slot[k].sent, relaxed);
+        uint32_t its_sent = seer_load(&g->slot[k].sent, relaxed);
+        sent += its_sent & ~SEER_LEFT;
+        left |= its_sent & SEER_LEFT;
         seer_store(&g->slot[k].key, UINT64_MAX, relaxed);
         seer_store(&g->slot[k].handled, 0u, relaxed);
         seer_store(&g->slot[k].sent, 0u, relaxed);
@@ -199,7 +204,7 @@ static void gather(seer_worker *w, seer_world *v)
     seer_store(&g->done, UINT64_C(0), relaxed);
     seer_tally(w, v, bid, round, handled, sent);
     seer_store(&e->present, present, relaxed); /* relaxed: a hint */
-    v->mailed = 1;
+    v->mailed = left != 0;
     if (seer_load(&e->fault_seen, relaxed)) v->failed = 1;
 }
 
@@ -229,6 +234,22 @@ static int wait_or_help(seer_worker *w, const seer_phase *phase, uint64_t number
     return 0;
 }
 
+/* After a step a helper stays where it is for a while: the next one may follow at once. 1 when it
+ * has begun. */
+static int linger(seer_worker *w, uint64_t number)
+{
+    seer_engine *e = w->engine;
+    if (w->index == 0) return 0;
+    int64_t until = seer_clock() + e->pool.spin_ns;
+    do {
+        for (int k = 0; k < 16; k++) {
+            if (next_is_open(e, number)) return 1;
+            seer_pause();
+        }
+    } while (seer_pool_wants(e) && seer_clock() < until);
+    return 0;
+}
+
 void seer_help_world(seer_worker *w)
 {
     seer_engine *e = w->engine;
@@ -236,7 +257,10 @@ void seer_help_world(seer_worker *w)
     for (uint64_t number = 0;; number++) {
         /* the next one where it is expected, else the one that is open now */
         if (!number || !read_bulletin(e, number, &phase)) number = read_phase(e, &phase);
-        if (phase.kind <= SEER_PHASE_PAUSE) return;
+        if (phase.kind <= SEER_PHASE_PAUSE) {
+            if (linger(w, number)) continue;
+            return;
+        }
         seer_clear_tally(w);
         int closer = count_done(w, run_home(w, &phase, number));
         if (!closer && !wait_or_help(w, &phase, number)) continue;

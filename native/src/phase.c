@@ -11,6 +11,7 @@
 #define HEAVY_NS 500.0 /* an event this long makes even small windows worth sharing */
 #define SEGMENT 48 /* windows measured at a time */
 #define WARMING 16 /* windows before that, not measured */
+#define WAITING 16 /* times as many for a helper to wake up */
 #define SHARE_BYTES (256u << 10) /* a copy of this size is worth sharing */
 
 void seer_begin_world(seer_worker *w, seer_world *v)
@@ -191,6 +192,7 @@ static void begin_segment(seer_tuner *t, uint32_t shared, uint32_t warming)
     t->shared = shared;
     t->warming = warming;
     t->left = warming ? WARMING : SEGMENT;
+    t->waited = 0;
     t->spent = 0;
     t->events = 0;
 }
@@ -205,7 +207,10 @@ static int windows_shared(seer_engine *e, const seer_world *v)
         return (int)t->shared;
     }
     seer_meter(e, v, 0);
-    if (t->warming || t->events == 0) {
+    if (t->warming && t->shared && !(seer_load(&e->present, relaxed) & ~UINT64_C(1)) &&
+        t->waited++ < WAITING) {
+        t->left = WARMING; /* no helper has turned up: to wake one takes long, and only once */
+    } else if (t->warming || t->events == 0) {
         begin_segment(t, t->shared, !t->warming);
     } else {
         learn(&t->ns[t->shared], (double)t->spent / (double)t->events);

@@ -20,9 +20,10 @@ typedef struct thread_slot {
 
 static struct {
     _Alignas(SEER_APART) SEER_ATOMIC(uint32_t) taken; /* W: callers (CAS) */
+    /* read by helpers all the time, so written only when something changes */
     _Alignas(SEER_APART) SEER_ATOMIC(seer_engine *) job; /* W: who has the pool, who frees */
     SEER_ATOMIC(uint32_t) spin_ns, stop;
-    SEER_ATOMIC(int32_t) caller_cpu; /* where the caller ran when it called; -1 if unknown */
+    SEER_ATOMIC(int32_t) caller_cpu; /* where the caller ran when it called; -1: it does not matter */
     uint32_t threads; /* running; W: who has the pool */
     uint32_t forks;
     _Alignas(SEER_APART) seer_word epoch; /* W: who has the pool */
@@ -97,23 +98,33 @@ static int32_t this_cpu(void)
 #endif
 }
 
-/* The kernel may wake a worker on the very CPU that its caller keeps busy, and leaves it there for
- * milliseconds: it moves to another one by itself. */
-static void leave_callers_cpu(uint32_t threads)
+static int enough_cpus(uint32_t threads)
+{
+#if defined(__linux__)
+    return (uint32_t)CPU_COUNT(&usable) >= threads;
+#else
+    (void)threads;
+    return 0;
+#endif
+}
+
+/* The kernel likes to wake a helper on the very CPU that its caller keeps busy, where it waits for
+ * milliseconds: before it sleeps it leaves that CPU for good, and when it finds itself there, then. */
+static void leave_callers_cpu(int only_if_there)
 {
 #if defined(__linux__)
     int32_t cpu = seer_load(&pool.caller_cpu, relaxed); /* relaxed: a hint */
-    if (cpu < 0 || this_cpu() != cpu || (uint32_t)CPU_COUNT(&usable) < threads) return;
+    if (cpu < 0 || (only_if_there && this_cpu() != cpu)) return;
     cpu_set_t others = usable;
     CPU_CLR(cpu, &others);
-    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof usable, &usable);
+    if (CPU_COUNT(&others)) sched_setaffinity(0, sizeof others, &others);
 #else
-    (void)threads;
+    (void)only_if_there;
 #endif
 }
 
 /* Spins a while, then sleeps, until the epoch is no longer `seen`. */
-static uint64_t await_epoch(uint64_t seen)
+static uint64_t await_epoch(uint64_t seen, int pinned)
 {
     uint64_t value = seer_word_look(&pool.epoch);
     if (value != seen) return value;
@@ -124,6 +135,7 @@ static uint64_t await_epoch(uint64_t seen)
             if ((value = seer_word_look(&pool.epoch)) != seen) return value;
         }
     } while (seer_clock() < until);
+    if (!pinned) leave_callers_cpu(0);
     return seer_word_sleep(&pool.epoch, seen);
 }
 
@@ -133,7 +145,7 @@ static void *thread_main(void *argument)
     thread_slot *slot = &pool.slot[index];
     uint64_t seen = 0;
     for (;;) {
-        seen = await_epoch(seen);
+        seen = await_epoch(seen, (int)slot->pinned);
         if (seer_load(&pool.stop, acquire)) return NULL; /* [K2] acquire: pairs with [K1] */
         seer_engine *job = seer_load(&pool.job, relaxed); /* relaxed: looked at again below */
         if (!job) continue;
@@ -142,7 +154,7 @@ static void *thread_main(void *argument)
         seer_store(&slot->looks_at, job, seq_cst);
         if (seer_load(&pool.job, seq_cst) == job && index < job->threads) {
             if (job->pool.pin != slot->pinned) pin_to(index, (int)(slot->pinned = job->pool.pin));
-            if (!slot->pinned) leave_callers_cpu(job->threads);
+            if (!slot->pinned) leave_callers_cpu(1);
             seer_engine_help(job, index);
         }
         /* [H3] release: all done with the engine; pairs with [H4]. */
@@ -172,7 +184,7 @@ static int take(void)
 static int held_by_fork;
 
 /* An idle pool is joined, so that parent and child both start from none; one that is in use stays
- * as it is, and the child's engines that were stepping are told apart by the count of forks. */
+ * as it is. The child's engines that were stepping are told apart by the count of forks. */
 static void before_fork(void)
 {
     if ((held_by_fork = take())) stop_threads();
@@ -186,7 +198,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     pool.threads = 0;
-    if (!held_by_fork) pool.forks++;
+    pool.forks++;
     for (uint32_t k = 0; k < SEER_MAX_THREADS; k++)
         seer_store(&pool.slot[k].looks_at, (seer_engine *)NULL, relaxed); /* one thread is left */
     seer_store(&pool.job, (seer_engine *)NULL, relaxed);
@@ -226,14 +238,17 @@ int seer_pool_take(seer_engine *engine)
         pool.threads = index;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    seer_store(&pool.spin_ns, engine->pool.spin_ns, relaxed); /* relaxed: a tuning value */
+    if (seer_load(&pool.spin_ns, relaxed) != engine->pool.spin_ns)
+        seer_store(&pool.spin_ns, engine->pool.spin_ns, relaxed); /* relaxed: a tuning value */
     return 1;
 }
 
 uint32_t seer_pool_call(seer_engine *engine)
 {
-    seer_store(&pool.caller_cpu, this_cpu(), relaxed); /* relaxed: a hint */
-    seer_store(&pool.job, engine, seq_cst);            /* pairs with [H1] */
+    int32_t cpu = enough_cpus(engine->threads) ? this_cpu() : -1;
+    if (seer_load(&pool.caller_cpu, relaxed) != cpu) seer_store(&pool.caller_cpu, cpu, relaxed); /* hints */
+    /* only this thread sets it, and seer_pool_forget takes away only what is being freed */
+    if (seer_load(&pool.job, relaxed) != engine) seer_store(&pool.job, engine, seq_cst); /* pairs with [H1] */
     return (uint32_t)seer_word_advance(&pool.epoch, seer_load(&pool.epoch.value, relaxed) + 1);
 }
 
@@ -257,4 +272,10 @@ uint32_t seer_pool_forks(void) { return pool.forks; }
 int seer_pool_asleep(void)
 {
     return seer_load(&pool.epoch.sleepers, relaxed) > 0; /* relaxed: a hint */
+}
+
+int seer_pool_wants(const seer_engine *engine)
+{
+    /* relaxed: looked at again and again */
+    return seer_load(&pool.job, relaxed) == engine && !seer_load(&pool.stop, relaxed);
 }

@@ -15,9 +15,11 @@ uint32_t seer_pool_call(seer_engine *engine);
 void seer_pool_give(void);
 /* 1 if some of its threads sleep. */
 int seer_pool_asleep(void);
+/* 1 while the engine is the one that the pool works for. */
+int seer_pool_wants(const seer_engine *engine);
 /* Returns when no worker looks at the engine any more. */
 void seer_pool_forget(seer_engine *engine);
-/* How often this process's image was forked off with the pool in use. */
+/* How many forks lie between the first process and this one. */
 uint32_t seer_pool_forks(void);
 
 #endif
