@@ -120,6 +120,7 @@ void seer_engine_help(seer_engine *e, uint32_t index)
 static int collect_faults(seer_engine *e, int of_one_world)
 {
     uint32_t first = UINT32_MAX;
+    if (!seer_load(&e->fault_seen, relaxed)) return e->fault.code; /* relaxed: nobody is at work */
     for (uint32_t k = 0; of_one_world && k < e->threads; k++)
         if (e->worker[k].fault.code && e->worker[k].fault_tag < first) first = e->worker[k].fault_tag;
     for (uint32_t k = 0; k < e->threads; k++) {
@@ -128,6 +129,7 @@ static int collect_faults(seer_engine *e, int of_one_world)
         w->fault.code = 0;
         w->reported = 0;
     }
+    seer_store(&e->fault_seen, 0u, relaxed);
     return e->fault.code;
 }
 
@@ -136,8 +138,8 @@ static int run(seer_engine *e)
 {
     seer_worker *w = &e->worker[0];
     int paused = 0;
-    e->deadline = seer_clock() + 20000000; /* ns */
     int lanes = e->pool.axis == SEER_AXIS_LANES;
+    e->deadline = lanes ? 0 : seer_clock() + SEER_CALL_NS; /* 0: at the first look at the clock */
     int together = e->threads > 1 && (lanes ? e->shards : e->model.worlds) > 1 && seer_pool_take(e);
     /* phases of a world; with a single shard they are only measured */
     e->sharing = lanes && e->threads > 1 && (together || e->shards == 1);
@@ -156,7 +158,6 @@ static int run(seer_engine *e)
             end_world(e, v);
             e->handled_before += v->handled;
             collect_faults(e, 1);
-            seer_store(&e->fault_seen, 0u, relaxed); /* relaxed: no helper is in a phase now */
         }
         if (together) seer_pool_give();
     }

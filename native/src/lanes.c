@@ -17,7 +17,7 @@ static void open_phase(seer_worker *w, const seer_phase *phase)
     seer_engine *e = w->engine;
     uint64_t number = ++e->phase_number;
     struct seer_bulletin *b = &e->board.bulletin[number & 1];
-    if (phase->kind == SEER_PHASE_SWEEP) e->opened = seer_clock();
+    if (phase->kind == SEER_PHASE_SWEEP && !e->pool.share) e->opened = seer_clock();
     uint64_t value = phase->kind == SEER_PHASE_PUBLISH ? phase->mask : (uint64_t)phase->limit;
     /* relaxed: [B1] publishes it before what follows can be seen */
     seer_store(&b->number, UINT64_C(0), relaxed);
@@ -26,10 +26,13 @@ static void open_phase(seer_worker *w, const seer_phase *phase)
     seer_store(&b->what, (uint64_t)phase->kind << 60 | (uint64_t)phase->sweep << 48 |
                              (uint64_t)phase->round << 32 | phase->world, release);
     seer_store(&b->value, value, release);
+    /* The word before the number: whoever has seen the number may open the next phase, and the word
+     * must not go back. */
+    seer_word_set(&e->board.phase, number);
     /* [B3] release: the phase, and all that was done before it; pairs with [B4]. */
     seer_store(&b->number, number, release);
     seer_count(&w->counters.shared, phase->kind > SEER_PHASE_PAUSE);
-    if (seer_word_advance(&e->board.phase, number)) seer_count(&w->counters.wakes, 1);
+    if (seer_word_wake(&e->board.phase)) seer_count(&w->counters.wakes, 1);
 }
 
 /* Whether the phase after `number`, or a later one, is open. */
@@ -55,7 +58,7 @@ static int read_bulletin(seer_engine *e, uint64_t number, seer_phase *phase)
     return 1;
 }
 
-/* The phase that is open, and its number. */
+/* The phase that is open, and its number. Waits for whoever is just opening it. */
 static uint64_t read_phase(seer_engine *e, seer_phase *phase)
 {
     uint64_t number;
@@ -250,7 +253,7 @@ static int linger(seer_worker *w, uint64_t number)
     return 0;
 }
 
-void seer_help_world(seer_worker *w)
+seer_phase seer_help_world(seer_worker *w)
 {
     seer_engine *e = w->engine;
     seer_phase phase;
@@ -259,14 +262,14 @@ void seer_help_world(seer_worker *w)
         if (!number || !read_bulletin(e, number, &phase)) number = read_phase(e, &phase);
         if (phase.kind <= SEER_PHASE_PAUSE) {
             if (linger(w, number)) continue;
-            return;
+            return phase;
         }
         seer_clear_tally(w);
         int closer = count_done(w, run_home(w, &phase, number));
         if (!closer && !wait_or_help(w, &phase, number)) continue;
         seer_world *v = &e->world[phase.world];
         gather(w, v);
-        if (phase.kind == SEER_PHASE_SWEEP)
+        if (phase.kind == SEER_PHASE_SWEEP && !e->pool.share)
             seer_learn_sweep(e, &phase, 1, seer_clock() - e->opened);
         phase = seer_proceed(w, v);
         open_phase(w, &phase);
@@ -282,7 +285,5 @@ seer_phase seer_share_world(seer_worker *w, seer_world *v, seer_phase phase)
         seer_store(&v->shards[k].claim.phase, e->phase_number, relaxed);
     open_phase(w, &phase);
     seer_count(&w->counters.wakes, seer_pool_call(e));
-    seer_help_world(w);
-    read_phase(e, &phase); /* how it ended */
-    return phase;
+    return seer_help_world(w);
 }

@@ -63,6 +63,7 @@ static int time_to_pause(seer_worker *w)
     else if (w->look_every < 64) w->look_every = 2 * w->look_every + 1;
     w->until_look = w->look_every;
     w->looked = now;
+    if (!e->deadline) e->deadline = now + SEER_CALL_NS;
     return now >= e->deadline;
 }
 

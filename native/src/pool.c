@@ -245,8 +245,8 @@ int seer_pool_take(seer_engine *engine)
 
 uint32_t seer_pool_call(seer_engine *engine)
 {
-    int32_t cpu = enough_cpus(engine->threads) ? this_cpu() : -1;
-    if (seer_load(&pool.caller_cpu, relaxed) != cpu) seer_store(&pool.caller_cpu, cpu, relaxed); /* hints */
+    if (seer_load(&pool.epoch.sleepers, relaxed)) /* relaxed: hints */
+        seer_store(&pool.caller_cpu, enough_cpus(engine->threads) ? this_cpu() : -1, relaxed);
     /* only this thread sets it, and seer_pool_forget takes away only what is being freed */
     if (seer_load(&pool.job, relaxed) != engine) seer_store(&pool.job, engine, seq_cst); /* pairs with [H1] */
     return (uint32_t)seer_word_advance(&pool.epoch, seer_load(&pool.epoch.value, relaxed) + 1);

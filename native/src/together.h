@@ -18,7 +18,7 @@ void seer_run_world(seer_worker *worker, seer_world *world);
 
 /* lanes.c: shares phases of a world, from the one given, until it is through or has to pause. */
 seer_phase seer_share_world(seer_worker *worker, seer_world *world, seer_phase phase);
-void seer_help_world(seer_worker *worker);
+seer_phase seer_help_world(seer_worker *worker); /* END or PAUSE: how it ended */
 
 /* worlds.c: shares the worlds among the workers. */
 void seer_share_worlds(seer_worker *worker);

@@ -26,16 +26,26 @@ static inline uint64_t seer_word_look(seer_word *word)
     return seer_load(&word->value, acquire);
 }
 
-/* Returns 1 if somebody had to be woken. */
-static inline int seer_word_advance(seer_word *word, uint64_t value)
+static inline void seer_word_set(seer_word *word, uint64_t value)
 {
     /* [P1] seq_cst (hence release): publishes all that was written before; pairs with [P2], and
      * with [S1] so that one side sees the other. */
     seer_store(&word->value, value, seq_cst);
+}
+
+/* After seer_word_set; returns 1 if somebody had to be woken. */
+static inline int seer_word_wake(seer_word *word)
+{
     /* [S2] seq_cst: pairs with [S1]. */
     if (seer_likely(seer_load(&word->sleepers, seq_cst) == 0)) return 0;
     seer_wake(word);
     return 1;
+}
+
+static inline int seer_word_advance(seer_word *word, uint64_t value)
+{
+    seer_word_set(word, value);
+    return seer_word_wake(word);
 }
 
 /* Sleeps until the word is no longer `seen`. */
