@@ -53,7 +53,8 @@ def compile_method(owner: Sweep | Kind, layout: lay.Layout, symbol: str) -> Comp
     """
     method = owner.method
     assert method is not None
-    arguments: list[types.Type] = [low.CtxType(layout), low.StateType(layout), types.int64]
+    state = low.StateType(layout, _home(owner, layout))
+    arguments: list[types.Type] = [low.CtxType(layout), state, types.int64]
     if isinstance(owner, Kind):
         arguments.append(low.EventType(layout, layout.kinds[_index(layout, owner.name)]))
     if getattr(numba.core.config, "USING_SVML", False):
@@ -90,6 +91,12 @@ def compile_method(owner: Sweep | Kind, layout: lay.Layout, symbol: str) -> Comp
     if "numba_gil_ensure" in compiled_method.needs:
         raise _interpreter_error(method)
     return compiled_method
+
+
+def _home(owner: Sweep | Kind, layout: lay.Layout) -> int:
+    """The group that a method runs for; -1 where it may be any."""
+    name = owner.group.name if isinstance(owner, Sweep) else "all"
+    return layout.groups.index(name) if name in layout.groups else -1
 
 
 def _index(layout: lay.Layout, kind: str) -> int:

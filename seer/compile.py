@@ -105,7 +105,10 @@ def method_key(owner: Sweep | Kind, layout: Layout) -> str:
     it is looped, the versions of what compiles it, and the CPU.
     """
     assert owner.method is not None
-    role = ("sweep", owner.include) if isinstance(owner, Sweep) else ("handler", owner.name)
+    if isinstance(owner, Sweep):
+        role: tuple[str, ...] = ("sweep", owner.include, owner.group.name)
+    else:
+        role = ("handler", owner.name)
     parts = (_environment(), layout.digest, role, fingerprint(owner.method.fn))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
 

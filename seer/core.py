@@ -15,6 +15,7 @@ from ._native import ffi, lib
 from .errors import NativeError
 from .events import EVENT, WIDE_BYTES
 from .faults import Fault
+from .layout import stored
 from .types import PoolConfig
 
 _OPS = ("sum", "mean", "min", "max", "argmin", "argmax")  # in the order of SEER_SUM ...
@@ -257,7 +258,7 @@ class _Description:
         m.sweep, m.sweeps = self._array("seer_sweep", steps)
         m.total, m.totals = self._array("seer_total", totals)
         m.grid, m.grids = self._array("seer_grid", grids)
-        m.param, m.params = self._array("uint64_t", [_bits(v) for v in spec.params.values()])
+        m.param, m.params = self._array("uint64_t", [_bits(v) for v in stored(spec)])
         m.handler_writes = spec.handler_writes
         m.lookahead, m.step, m.seconds_per_tick = spec.lookahead, spec.step, spec.tick
         m.max_rounds, m.lane_capacity = spec.max_rounds, spec.lane_capacity

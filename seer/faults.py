@@ -114,11 +114,36 @@ class Words:
 
 
 def _handler(w: Words) -> str:
-    return f"{w.where()} failed: it raised or returned 0"
+    method = w.method()
+    name = f" {method.name} raised an exception," if method is not None else " it raised,"
+    return (
+        f"{w.where()} failed:{name} or was a C function that returned 0. To see which exception, "
+        "and its line, run it with compiled=False; debug=True checks indices"
+    )
+
+
+_ACCESS = -(2**31)  # user codes from here on are the engine's own
+_RULES = ("entity", "other", "index")
+
+
+def access_code(column: int, seen: bool, rule: str) -> int:
+    """The user code by which compiled methods report a wrong access to a column."""
+    return _ACCESS + (2 * column + seen) * len(_RULES) + _RULES.index(rule)
 
 
 def _fail(w: Words) -> str:
-    return f"{w.where()} reported failure with ctx.fail({w.fault.user_code})"
+    number, rule = divmod(w.fault.user_code - _ACCESS, len(_RULES))
+    if number >= 2 * len(w.spec.columns):
+        return f"{w.where()} reported failure with ctx.fail({w.fault.user_code})"
+    column = w.spec.columns[number // 2]
+    name = f"s.seen.{column.name}" if number % 2 else f"s.{column.name}"
+    group = column.group
+    return f"{w.where()} used {name} wrongly: " + (
+        f"expected an id of group '{group.name}', {group.first} to "
+        f"{group.first + group.count - 1}, as the first index",
+        f"an entity has only its own latest values, expected {name}[{w.fault.entity}]",
+        f"an index is out of range, rows have shape {column.shape}",
+    )[rule]
 
 
 def _causality(w: Words) -> str:

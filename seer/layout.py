@@ -1,7 +1,8 @@
 """What compiled methods know of a model: names, types and places, but no sizes of groups.
 
 Two models with the same layout share machine code, so another number of entities or another value
-of a parameter compiles nothing. The debug build alone knows the bounds of the groups.
+of a parameter compiles nothing. The debug build alone knows the bounds of the groups; other code
+finds them behind the parameters, where :func:`stored` puts them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +26,18 @@ WIDE_BYTES = 40
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """A column's row; ``bounds`` (first, end) of its group in the debug build only."""
+    """A column's row.
+
+    ``group``: the number of the group that has it, or -1 where every entity does. ``bounds``:
+    (first, end) of that group, in the debug build only.
+    """
 
     index: int
     name: str
     dtype: str
     shape: tuple[int, ...]
     published: bool
+    group: int
     bounds: tuple[int, int] | None
 
     @property
@@ -59,6 +66,7 @@ class Layout:
     """All of it; :attr:`digest` is equal for models that can share code."""
 
     columns: tuple[ColumnLayout, ...]
+    groups: tuple[str, ...]
     kinds: tuple[KindLayout, ...]
     params: tuple[tuple[str, str], ...]
     totals: tuple[str, ...]
@@ -68,8 +76,19 @@ class Layout:
     @cached_property
     def digest(self) -> str:
         """Hex digest of the layout."""
-        fields = (self.columns, self.kinds, self.params, self.totals, self.grids, self.debug)
+        fields = (
+            self.columns, self.groups, self.kinds, self.params, self.totals, self.grids, self.debug,
+        )  # fmt: skip
         return hashlib.sha256(repr(fields).encode()).hexdigest()[:16]
+
+    def group_offset(self, group: int) -> int:
+        """Where, in bytes, a group's first id and its count lie among the parameters."""
+        return 8 * (len(self.params) + 2 * group)
+
+    @property
+    def params_bytes(self) -> int:
+        """Bytes of the parameters with the groups behind them."""
+        return self.group_offset(len(self.groups))
 
     @cached_property
     def column_by_name(self) -> dict[str, ColumnLayout]:
@@ -82,18 +101,27 @@ class Layout:
         return {k.name: k for k in self.kinds}
 
 
+def stored(spec: ModelSpec) -> list[bool | int | float]:
+    """What ``seer_ctx.params`` holds, 8 bytes each: parameters, then each group's first, count."""
+    return [*spec.params.values(), *(n for g in spec.groups for n in (g.first, g.count))]
+
+
 def layout_of(spec: ModelSpec, debug: bool = False) -> Layout:
     """The layout of a model."""
+    names = tuple(g.name for g in spec.groups)
 
-    def bounds(c: object) -> tuple[int, int] | None:
-        group = c.group  # type: ignore[attr-defined]
-        return (group.first, group.first + group.count) if debug else None
+    def group_of(c: Any) -> int:
+        return -1 if c.group.name == "all" or len(names) == 1 else names.index(c.group.name)
+
+    def bounds(c: Any) -> tuple[int, int] | None:
+        return (c.group.first, c.group.first + c.group.count) if debug else None
 
     return Layout(
         columns=tuple(
-            ColumnLayout(k, c.name, c.dtype.str[1:], c.shape, c.published, bounds(c))
+            ColumnLayout(k, c.name, c.dtype.str[1:], c.shape, c.published, group_of(c), bounds(c))
             for k, c in enumerate(spec.columns)
         ),
+        groups=names,
         kinds=tuple(
             KindLayout(k, d.name, tuple((n, t.str[1:]) for n, t in d.fields), d.wide)
             for k, d in enumerate(spec.kinds)

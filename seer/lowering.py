@@ -69,7 +69,14 @@ class CtxType(_OfModel):
 
 
 class StateType(_OfModel):
+    """``home``: the number of the group that the method runs for; -1 where it may be any."""
+
     what = "s"
+
+    def __init__(self, layout: lay.Layout, home: int = -1) -> None:
+        self.home = home
+        super().__init__(layout)
+        self.name += f"@{home}"
 
 
 class SeenType(_OfModel):
@@ -85,9 +92,14 @@ class TotalsType(_OfModel):
 
 
 class ColumnType(types.Type):
-    def __init__(self, layout: lay.Layout, column: lay.ColumnLayout, seen: bool) -> None:
+    """``guarded``: latest values of one group, in a method that may run for another."""
+
+    def __init__(
+        self, layout: lay.Layout, column: lay.ColumnLayout, seen: bool, home: int = -1
+    ) -> None:
         self.layout, self.column, self.seen = layout, column, seen
-        where = "seen" if seen else "s"
+        self.guarded = not seen and column.group not in (-1, home)
+        where = "seen" if seen else "guarded" if self.guarded else "s"
         super().__init__(f"seer.{where}.{column.name}<{layout.digest}>")
 
     @property
@@ -169,6 +181,27 @@ def column_base(builder: Any, ctx: Any, layout: lay.Layout, column: int, seen: b
     return ctx_field(builder, table, 8 * (2 * column + seen), PTR)
 
 
+def core(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """Call a function of the native core."""
+    kind = ir.FunctionType(result, [a.type for a in arguments])
+    fn = cgutils.get_or_insert_function(builder.module, kind, name)
+    fn.attributes.add("nounwind")
+    return builder.call(fn, arguments)
+
+
+def params_table(builder: Any, ctx: Any, layout: lay.Layout) -> Any:
+    """Where the parameters lie, and the groups behind them."""
+    return ctx_field(builder, ctx, lay.CTX_PARAMS, PTR, layout.params_bytes)
+
+
+def is_member(builder: Any, ctx: Any, layout: lay.Layout, group: int, entity: Any) -> Any:
+    """Whether an id is one of a group: one comparison, of numbers that stay in cache."""
+    table = params_table(builder, ctx, layout)
+    first = ctx_field(builder, table, layout.group_offset(group), I64)
+    count = ctx_field(builder, table, layout.group_offset(group) + 8, I64)
+    return builder.icmp_unsigned("<", builder.sub(entity, first), count)
+
+
 # ---- attributes ----------------------------------------------------------------------------
 
 
@@ -196,7 +229,7 @@ def attribute_type(typ: Any, attr: str) -> Any:
         if attr in parts:
             return parts[attr](layout)
         if attr in layout.column_by_name:
-            return ColumnType(layout, layout.column_by_name[attr], False)
+            return ColumnType(layout, layout.column_by_name[attr], False, typ.home)
         return f"there is no column {attr!r}; {nearest(attr, layout.column_by_name)}"
     if isinstance(typ, SeenType):
         published = {n: c for n, c in layout.column_by_name.items() if c.published}
@@ -250,7 +283,7 @@ def _state_attribute(context: Any, builder: Any, typ: Any, ctx: Any, attr: str) 
 @lower_getattr_generic(ParamsType)
 def _param(context: Any, builder: Any, typ: Any, ctx: Any, attr: str) -> Any:
     names = [n for n, _ in typ.layout.params]
-    table = ctx_field(builder, ctx, lay.CTX_PARAMS, PTR, 8 * len(names))
+    table = params_table(builder, ctx, typ.layout)
     kind = dict(typ.layout.params)[attr]
     stored = F64 if kind == "float" else I64
     value = ctx_field(builder, table, 8 * names.index(attr), stored)

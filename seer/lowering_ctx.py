@@ -23,6 +23,7 @@ from .lowering import (
     METHODS,
     PTR,
     CtxType,
+    core,
     ctx_memory,
     load_at,
     native,
@@ -36,15 +37,6 @@ _DRAWS = {
     "normal": ("seer_normal", F64, types.float64),
     "bits": ("seer_bits", I64, types.uint64),
 }
-
-
-
-def core(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-    """Call a function of the native core."""
-    kind = ir.FunctionType(result, [a.type for a in arguments])
-    fn = cgutils.get_or_insert_function(builder.module, kind, name)
-    fn.attributes.add("nounwind")
-    return builder.call(fn, arguments)
 
 
 class _Method(AbstractTemplate):

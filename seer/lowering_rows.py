@@ -15,13 +15,16 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.np.arrayobj import make_array, populate_array
 
+from . import faults
 from . import layout as lay
 from .lowering import (
     I32,
     I64,
     ColumnType,
     column_memory,
+    core,
     invariant,
+    is_member,
     load_at,
     native,
     refusal,
@@ -116,10 +119,13 @@ def index_values(context: Any, builder: Any, kind: Any, value: Any) -> list[tupl
     return [(kind, value)]
 
 
-def check(context: Any, builder: Any, good: Any, text: str) -> None:
-    """In the debug build: raise IndexError unless good."""
+def check(context: Any, builder: Any, good: Any, typ: ColumnType, ctx: Any, what: str) -> None:
+    """Report a failure that names column and rule, and leave the method, unless good."""
     with builder.if_then(builder.not_(good), likely=False):
-        context.call_conv.return_user_exc(builder, IndexError, (text,))
+        code = faults.access_code(typ.column.index, typ.seen, what)
+        me = builder.zext(load_at(builder, ctx, lay.CTX_ENTITY, I32), I64)
+        core(builder, "seer_fail", ir.VoidType(), [ctx, me, ir.Constant(I32, code)])
+        context.call_conv.return_user_exc(builder, IndexError, (typ.label,))
 
 
 def place(context: Any, builder: Any, typ: ColumnType, value: Any, lead: list[Any]) -> Any:
@@ -137,14 +143,17 @@ def place(context: Any, builder: Any, typ: ColumnType, value: Any, lead: list[An
         inside = builder.and_(
             builder.icmp_signed(">=", i, low), builder.icmp_signed("<", i, high)
         )
-        check(context, builder, inside, f"{typ.label}: entity out of range")
+        check(context, builder, inside, typ, col.ctx, "entity")
         if not typ.seen:
             me = builder.zext(load_at(builder, col.ctx, lay.CTX_ENTITY, I32), I64)
             own = builder.icmp_signed("==", i, me)
-            check(context, builder, own, f"{typ.label}: another entity's latest value")
+            check(context, builder, own, typ, col.ctx, "other")
         for number, size in zip(numbers[1:], c.shape, strict=False):
             good = builder.icmp_unsigned("<", number, ir.Constant(I64, size))
-            check(context, builder, good, f"{typ.label}: index out of range")
+            check(context, builder, good, typ, col.ctx, "index")
+    elif typ.guarded:
+        member = is_member(builder, col.ctx, typ.layout, c.group, numbers[0])
+        check(context, builder, member, typ, col.ctx, "entity")
     offset = None
     for number, size in zip(numbers, sizes, strict=False):
         part = builder.mul(number, ir.Constant(I64, size), flags=("nsw",))

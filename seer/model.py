@@ -288,8 +288,9 @@ class EventModel(metaclass=ModelMeta):
     * ``ctx.fail(code)``: end the run with an error that names entity and time.
     * the functions of :mod:`seer.math`, whose bits are equal in both forms.
 
-    Compiled methods don't check that an index computed at run time is in range; ``debug=True`` and
-    ``compiled=False`` of :class:`seer.Engine`, and :func:`seer.verify`, do.
+    A method that meets an entity outside the group of a column that it uses fails, in every form.
+    Else compiled methods don't check that an index computed at run time is in range; ``debug=True``
+    and ``compiled=False`` of :class:`seer.Engine`, and :func:`seer.verify`, do.
 
     Raises:
         ModelError: where the class is made, for a broken rule.

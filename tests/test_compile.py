@@ -480,10 +480,100 @@ def test_debug_build_finds_indices_out_of_range(which, entity):
         assert caught.value.entity == entity
 
 
+@pytest.mark.parametrize(
+    ("which", "rule"),
+    [(1, r"s\.x wrongly: an index is out of range, rows have shape \(2,\)"),
+     (2, "s.fuel wrongly: expected an id of group 'drone', 0 to 2"),
+     (5, "s.seen.x wrongly: expected an id of group 'all', 0 to 4")],
+)  # fmt: skip
+def test_debug_build_says_which_access_was_wrong(which, rule):
+    with seer.Engine(Faulty(which=which), debug=True) as engine:
+        engine.reset(seed=0)
+        with pytest.raises(HandlerError, match=rule):
+            engine.step()
+
+
+class TwoGroups(seer.EventModel):
+    """Two handlers that touch a column of one group, and one that looks before it does."""
+
+    groups = {"sheep": "sheep", "wolf": 3}
+    sheep = seer.param(4)
+    target = seer.param(0)
+    careful = seer.param(False)
+    wool = seer.column("f8", of="sheep")
+    teeth = seer.column("i4", 2, of="wolf")
+    eaten = seer.column("i8", of="wolf")
+    sound = seer.event()
+
+    @seer.sweep()
+    def call(ctx, s, i):
+        if i == s.p.target:
+            ctx.send("sound", i, 0.0)
+
+    @seer.on("sound")
+    def hear(ctx, s, i, e):
+        if not s.p.careful or i >= s.p.sheep:
+            s.teeth[i, 1] += 1
+            s.eaten[i] += 1
+        if not s.p.careful or i < s.p.sheep:
+            s.wool[i] += 1.0
+
+
+class WolvesInASweep(seer.EventModel):
+    groups = {"sheep": 2, "wolf": 3}
+    eaten = seer.column("i8", of="wolf")
+
+    @seer.sweep()
+    def work(ctx, s, i):
+        s.eaten[i] = 1
+
+
+@pytest.mark.parametrize("pool", [seer.PoolConfig(1), seer.PoolConfig(2, "lanes", share=True)])
+@pytest.mark.parametrize(("target", "column"), [(0, "teeth"), (3, "teeth"), (4, "wool")])
+def test_a_column_of_another_group_is_an_error_and_not_a_write_beside_it(target, column, pool):
+    with seer.Engine(TwoGroups(target=target), worlds=2, pool=pool) as engine:
+        engine.reset(seed=0)
+        before = {name: array.copy() for name, array in engine.columns.items()}
+        with pytest.raises(HandlerError, match=f"s.{column} wrongly: expected an id") as caught:
+            engine.step()
+        assert (caught.value.entity, caught.value.kind) == (target, "sound")
+        for name in ("wool", "teeth", "eaten"):
+            after = engine.columns[name].copy()
+            mine = target - (4 if name != "wool" else 0)
+            if 0 <= mine < after.shape[1]:
+                after[:, mine] = 0  # what was allowed
+            assert np.array_equal(after, before[name])
+
+
+def test_a_handler_that_tells_groups_apart_may_touch_the_columns_of_both():
+    for sheep in (4, 7):  # the same code, other bounds
+        for target in (0, sheep - 1, sheep, sheep + 2):
+            model = TwoGroups(sheep=sheep, target=target, careful=True)
+            with seer.Engine(model) as engine:
+                engine.reset(seed=0)
+                engine.step()
+                row, name = (target, "wool") if target < sheep else (target - sheep, "eaten")
+                assert engine.columns[name][0, row] == 1
+                assert engine.columns["wool"].sum() + engine.columns["eaten"].sum() == 1
+    assert compile_model(TwoGroups(sheep=9)).compiled == 0
+
+
+def test_a_sweep_over_all_is_stopped_at_a_column_of_one_group():
+    with seer.Engine(WolvesInASweep()) as engine:
+        engine.reset(seed=0)
+        with pytest.raises(HandlerError, match="s.eaten wrongly") as caught:
+            engine.step()
+        assert (caught.value.entity, caught.value.sweep) == (0, "work")
+        assert caught.value.others == 1
+        assert engine.columns["eaten"].tolist() == [[1, 1, 1]]
+
+
 def test_exception_in_the_fast_build_is_a_handler_error_for_its_entity():
     with seer.Engine(Faulty(which=6)) as engine:
         engine.reset(seed=0)
-        with pytest.raises(HandlerError, match="work") as caught:
+        with pytest.raises(HandlerError, match=r"work raised .* compiled=False.*test_compile") as (
+            caught
+        ):
             engine.step()
         assert caught.value.entity == 2
         engine.reset(seed=0)

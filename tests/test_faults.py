@@ -126,7 +126,7 @@ CASES = {
         {"user_code": 42, "sweep": "act", "kind": None},
     ),
     "a_sweep_raises": (
-        {"mode": 5}, errors.HandlerError, ["sweep 'act' of drone 5", "raised or returned 0"],
+        {"mode": 5}, errors.HandlerError, ["sweep 'act' of drone 5", "raised an exception"],
         {"sweep": "act"},
     ),
     "a_handler_fails": (
@@ -136,7 +136,7 @@ CASES = {
     ),
     "a_handler_raises": (
         {"mode": 13, "who": 9}, errors.HandlerError,
-        ["the handler of event 'bang' of mast 1 (entity 9)", "raised or returned 0"],
+        ["the handler of event 'bang' of mast 1 (entity 9)", "raised an exception"],
         {"kind": "bang", "entity": 9, "source": 9},
     ),
     "rounds_without_end": (
