@@ -136,16 +136,24 @@ static void plan_shards(seer_engine *e)
     if (e->pool.axis == SEER_AXIS_LANES) {
         lanes = e->pool.grain;
         if (!lanes) {
-            /* Each shard costs a few cache lines and mispredictions a window: few where windows may
-             * be short, more where there is enough to share out, or work has proved to be long. */
-            uint32_t shards = n / 512 > 8 * e->threads ? 8 * e->threads : n / 512;
-            if (e->fine || e->pool.share) shards = 4 * e->threads;
-            if (e->threads == 1 || shards == 0) shards = 1;
-            lanes = (n + shards - 1) / shards;
+            /* Each shard costs a few cache lines and mispredictions a window: one where windows may
+             * be short, several where there is enough to share out, or work has proved to be long;
+             * then at least one for each worker of the largest group. */
+            uint32_t largest = 0, fewest = e->fine || e->pool.share ? n / (4 * e->threads) : 512;
+            for (uint32_t k = 0; k < e->model.groups; k++)
+                if (e->model.group[k].count > largest && e->model.group[k].count < n)
+                    largest = e->model.group[k].count;
+            if (!largest) largest = n;
+            lanes = n / (8 * e->threads) > fewest ? n / (8 * e->threads) : fewest;
+            if (lanes > largest / e->threads) lanes = largest / e->threads;
+            if (e->threads == 1 || (n < 1024 && !e->fine && !e->pool.share)) lanes = n;
         }
     }
+    if (lanes == 0) lanes = 1;
+    uint32_t rounded = e->pool.grain || lanes == n;
     e->shift = 0;
     while (e->shift < 31 && (UINT32_C(1) << e->shift) < lanes) e->shift++;
+    if (!rounded && (UINT32_C(1) << e->shift) > lanes && e->shift) e->shift--; /* down, not up */
     e->shards = n ? ((n - 1) >> e->shift) + 1 : 1;
 }
 
@@ -196,6 +204,7 @@ static int make_workers(seer_engine *e)
         w->index = k;
         w->running = w->sweep = w->kind = SEER_NONE;
         w->shift = e->shift;
+        w->heaviest = k;
         w->shuffle = e->pool.shuffle ? e->pool.shuffle + k * 7919u : 0;
         w->ids = get(e, (size_t)1 << (e->shards > 1 ? e->shift : 0), sizeof *w->ids);
         if (e->shards == 1) {

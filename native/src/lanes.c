@@ -100,13 +100,16 @@ static uint32_t run_shuffled(seer_worker *w, const seer_phase *phase, uint64_t n
 
 /* Starts moving here what others have sent to the shards of a home, and the mailboxes that this
  * worker will push to: a dozen lines at a time instead of one after the other. */
-static void fetch_mail(const seer_worker *w, const seer_phase *phase, uint64_t number, uint32_t low,
-                       uint32_t high)
+static void fetch_mail(const seer_worker *w, const seer_phase *phase, uint64_t number)
 {
     seer_engine *e = w->engine;
     uint32_t parity = ~number & 1;
     seer_shard *shards = e->all_shards + (size_t)phase->world * e->shards;
-    for (uint32_t k = low; k < high; k++) {
+    for (uint32_t k = 0; k < e->shards; k++) {
+        if (k % e->threads != w->index) {
+            seer_prefetch(&shards[k].mailbox[number & 1]);
+            continue;
+        }
         seer_prefetch(&shards[k].mailbox[parity]);
         for (uint32_t other = 0; other < e->threads; other++) {
             if (other == w->index) continue;
@@ -115,20 +118,18 @@ static void fetch_mail(const seer_worker *w, const seer_phase *phase, uint64_t n
             seer_prefetch(outbox + 64);
         }
     }
-    for (uint32_t k = 0; k < e->shards; k++)
-        if (k < low || k >= high) seer_prefetch(&shards[k].mailbox[number & 1]);
 }
 
 /* Claims and runs the shards of this worker's home, first the one that had most to do: the others
- * can be taken over meanwhile. The number run. */
+ * can be taken over meanwhile. Every threads-th shard is at home here, for neighbours are alike (a
+ * group, say). The number run. */
 static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t number)
 {
     seer_engine *e = w->engine;
     if (seer_unlikely(w->shuffle)) return run_shuffled(w, phase, number);
-    uint32_t low = w->index * e->shards / e->threads, high = (w->index + 1) * e->shards / e->threads;
-    if (e->threads <= 4) fetch_mail(w, phase, number, low, high);
-    uint32_t first = w->heaviest >= low && w->heaviest < high ? w->heaviest : low, most = 0, ran = 0;
-    for (uint32_t k = low; k < high; k++) {
+    if (e->threads <= 4) fetch_mail(w, phase, number);
+    uint32_t low = w->index, first = w->heaviest, most = 0, ran = 0;
+    for (uint32_t k = low; k < e->shards; k += e->threads) {
         uint32_t shard = k == low ? first : k == first ? low : k, before = w->handled;
         if (!take_shard(w, shard, phase, number)) continue;
         ran++;
@@ -146,10 +147,8 @@ static uint32_t run_stolen(seer_worker *w, const seer_phase *phase, uint64_t num
     seer_engine *e = w->engine;
     uint64_t present = absent ? seer_load(&e->present, relaxed) : 0; /* relaxed: a hint */
     for (uint32_t k = e->shards; k-- > 0;) { /* owners begin at the low end */
-        uint32_t shard = (w->index * e->shards / e->threads + k) % e->shards;
-        uint32_t owner = (uint32_t)(((uint64_t)(shard + 1) * e->threads - 1) / e->shards);
-        if (absent && present >> owner & 1) continue;
-        if (take_shard(w, shard, phase, number)) {
+        if (absent && present >> k % e->threads & 1) continue;
+        if (take_shard(w, k, phase, number)) {
             seer_count(&w->counters.steals, 1);
             return 1;
         }

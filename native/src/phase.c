@@ -153,6 +153,13 @@ static void learn(double *mean, double ns)
     *mean += (ns - *mean) * (ns < *mean ? 0.5 : 0.25);
 }
 
+/* After how many rounds to try the worse way again, so that the tries cost two per cent. */
+static uint32_t rounds_to_probe(double ratio)
+{
+    double rounds = 8 + 50 * (ratio - 1);
+    return rounds < 1024 ? (uint32_t)rounds : 1024;
+}
+
 void seer_learn_sweep(seer_engine *e, const seer_phase *phase, int shared, int64_t ns)
 {
     learn(&e->sweeps[phase->sweep].ns[shared], (double)ns);
@@ -166,9 +173,8 @@ static int sweep_shared(seer_engine *e, const seer_phase *phase)
     if (t->ns[0] < (seer_pool_asleep() ? WAKE_NS : SHARE_NS)) return 0; /* or not yet known */
     int shared = t->ns[1] < t->ns[0] * 0.95; /* or not yet known */
     if (t->until_probe-- > 0) return shared;
-    double ratio = t->ns[!shared] / t->ns[shared];
-    t->until_probe = ratio > 1.5 ? 512 : ratio > 1.1 ? 128 : 32;
-    return !shared;
+    t->until_probe = t->ns[1] > 0 ? rounds_to_probe(t->ns[!shared] / t->ns[shared]) : 0;
+    return t->ns[1] > 0 ? !shared : shared;
 }
 
 void seer_meter(seer_engine *e, const seer_world *v, uint32_t on)
@@ -219,8 +225,7 @@ static int windows_shared(seer_engine *e, const seer_world *v)
         if (t->ns[1] == 0) {
             next = 1;
         } else if (t->shared != better) { /* a probe has ended, or the other way has become better */
-            double ratio = t->ns[!better] / t->ns[better];
-            t->until_probe = ratio > 1.5 ? 1024 : ratio > 1.1 ? 256 : 64;
+            t->until_probe = rounds_to_probe(t->ns[!better] / t->ns[better]);
         } else if (t->until_probe > 0) {
             t->until_probe--;
         } else {

@@ -1,23 +1,32 @@
 /* phase.cpp - a chain of phases under relacy: claims, mail, the agreement at the end, the bulletin of
  * what is next, and sleeping until it comes, with claim.h, mailbox.h and waiter.h as they are. What
- * lanes.c does between them (open_phase, read_phase, count_done, gather) is repeated here line by
- * line, with the same orders.
+ * lanes.c does between them (open_phase, read_bulletin, read_phase, count_done, gather, linger,
+ * seer_help_world, seer_share_world) is repeated here line by line, with the same orders.
  *
- * Three shards, two workers, a few phases. In each phase each shard sends one letter to every other; a
- * shard that runs in phase P must have all letters of phase P - 1, and may have some of P already.
+ * Three shards, two workers: a caller and a helper of the pool. The step takes two calls: two windows
+ * and a pause, then one window and the end. In the first two windows each shard sends one letter to
+ * every other; a shard that runs a window must have all letters of those before it, and may have some
+ * of its own already. The helper comes late or not at all, lingers after a call or leaves, and may
+ * open what is next slowly, while the caller has already returned and opens phases of the next call.
+ *
  * All that a shard, a letter or a decision consists of is an rl::var, so that relacy finds any access
- * which does not happen after the last write.
+ * which does not happen after the last write. What a bulletin says follows from its number, so each
+ * reading of one is compared with that.
  *
  * Broken variants (orders are weakened by changing the headers, see tests/test_protocol_models.py):
  *   BUG_DONE   counting shards as done publishes nothing
  *   BUG_FLUSH  mail is pushed after the shards were counted
  *   BUG_EARLY  one mailbox a shard instead of two in turn: a batch may be taken while its sender,
  *              who has pushed it, still adds what a stolen shard sends
- *   BUG_BULLETIN the fields of the bulletin are relaxed and not looked at twice */
+ *   BUG_BULLETIN the fields of the bulletin are relaxed and not looked at twice
+ *   BUG_WORD   the number of the bulletin is stored before the word: a slow opener sets it back, and
+ *              the caller takes the pause for the end of its second call
+ *   BUG_ZERO   the number stays while the bulletin is rewritten
+ *   BUG_FILE   a call pauses although mail is left */
 #include "model.h"
 
 struct seer_event {
-    rl::var<int> phase;
+    rl::var<int> window;
     rl::var<int> source;
 };
 
@@ -40,11 +49,11 @@ struct seer_event {
 #ifdef BUG_EARLY
 #define FILLED 0
 #define EMPTIED 0
-#define EARLY number /* that alone is not what we want to hear about */
+#define EARLY 1 /* that alone is not what we want to hear about */
 #else
 #define FILLED w->parity
 #define EMPTIED !w->parity
-#define EARLY number - 1
+#define EARLY 0
 #endif
 #define LOAD_(p, order) seer_load(p, order)
 #define STORE_(p, v, order) seer_store(p, v, order)
@@ -52,13 +61,34 @@ struct seer_event {
 
 namespace {
 
-enum { WORKERS = 2, SHARDS = 3, PHASES = 3 };
+enum { WORKERS = 2, SHARDS = 3, WINDOWS = 3, SENDING = 2, LETTERS = SHARDS * (SHARDS - 1) };
+enum kind { END, PAUSE, WINDOW };
+const uint32_t LEFT = UINT32_C(1) << 31;
+
+/* What the bulletin of a number says. */
+struct content {
+    enum kind kind;
+    int window; /* the one that is open, or the last one */
+};
+
+content content_of(uint64_t number)
+{
+    static const content all[] = {{END, 0}, {WINDOW, 1}, {WINDOW, 2}, {PAUSE, 2}, {WINDOW, 3}, {END, 3}};
+    RL_ASSERT(number >= 1 && number <= 6);
+    return all[number - 1];
+}
+
+uint64_t what_of(content c) { return (uint64_t)c.kind << 60 | (uint64_t)c.window; }
+uint64_t value_of(content c) { return (uint64_t)c.window * 1000 + c.kind; }
+
+/* Letters that a shard has had from each other one before a window. */
+int before_window(int window) { return window - 1 < SENDING ? window - 1 : SENDING; }
 
 struct phase_test : rl::test_suite<phase_test, WORKERS> {
     struct shard {
         seer_claim claim;
         seer_mailbox mailbox[2];
-        rl::var<int> ran;         /* the last phase */
+        rl::var<int> ran;         /* the last window */
         rl::var<int> got[SHARDS]; /* letters of each other shard */
     } shards[SHARDS];
     struct worker {
@@ -67,29 +97,32 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
         bool filled[SHARDS];
         unsigned parity;
         uint64_t bid;
-        int sent;
+        uint32_t handled, sent, left, letters;
     } workers[WORKERS];
     struct bulletin {
-        SEER_ATOMIC(uint64_t) field[3]; /* instant, its square, number */
+        SEER_ATOMIC(uint64_t) number, what, value;
     } bulletins[2];
     struct slot {
-        SEER_ATOMIC(uint64_t) bid;
-        SEER_ATOMIC(uint32_t) sent;
+        SEER_ATOMIC(uint64_t) key;
+        SEER_ATOMIC(uint32_t) handled, sent;
     } slots[WORKERS];
     SEER_ATOMIC(uint64_t) done;
-    seer_word phase;
-    rl::var<int> world; /* the closer's */
+    seer_word phase, epoch; /* of the engine; of the pool */
+    SEER_ATOMIC(uint32_t) stop;
+    rl::var<int> phase_number, windows, mailed, call; /* the closer's; the last one the caller's */
     seer_futex mine;
-    int closed;
 
     void before()
     {
         futex = &mine;
-        closed = 0;
-        world($) = 0;
+        phase_number($) = 1;
+        windows($) = mailed($) = call($) = 0;
         seer_store(&done, (uint64_t)0, relaxed);
-        seer_store(&phase.value, (uint64_t)0, relaxed);
+        seer_store(&stop, 0u, relaxed);
+        seer_store(&phase.value, (uint64_t)1, relaxed);
         seer_store(&phase.sleepers, 0u, relaxed);
+        seer_store(&epoch.value, (uint64_t)0, relaxed);
+        seer_store(&epoch.sleepers, 0u, relaxed);
         for (int i = 0; i < SHARDS; i++) {
             seer_store(&shards[i].claim.phase, (uint64_t)0, relaxed);
             for (int b = 0; b < 2; b++) seer_store(&shards[i].mailbox[b].top, (seer_batch *)0, relaxed);
@@ -97,83 +130,119 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
             for (int j = 0; j < SHARDS; j++) shards[i].got[j]($) = 0;
         }
         for (int i = 0; i < WORKERS; i++) {
-            seer_store(&slots[i].bid, UINT64_MAX, relaxed);
+            seer_store(&slots[i].key, UINT64_MAX, relaxed);
+            seer_store(&slots[i].handled, 0u, relaxed);
             seer_store(&slots[i].sent, 0u, relaxed);
             for (int b = 0; b < 2; b++)
                 for (int j = 0; j < SHARDS; j++) workers[i].batch[b][j].count = 0;
         }
-        for (int b = 0; b < 2; b++)
-            for (int k = 0; k < 3; k++) seer_store(&bulletins[b].field[k], (uint64_t)0, relaxed);
+        for (int b = 0; b < 2; b++) {
+            seer_store(&bulletins[b].number, (uint64_t)b, relaxed);
+            seer_store(&bulletins[b].what, b ? what_of(content_of(1)) : (uint64_t)0, relaxed);
+            seer_store(&bulletins[b].value, b ? value_of(content_of(1)) : (uint64_t)0, relaxed);
+        }
     }
 
     /* ---- as in lanes.c ----------------------------------------------------------- */
 
-    void open_phase(uint64_t number, uint64_t instant)
+    void open_phase(content c)
     {
+        uint64_t number = (int)phase_number($) + 1;
+        phase_number($) = (int)number;
         bulletin *b = &bulletins[number & 1];
-        const uint64_t field[3] = {instant, instant * instant, number};
-        for (int k = 0; k < 3; k++) STORE_(&b->field[k], field[k], SAY);
-        seer_word_advance(&phase, number);
+#ifndef BUG_ZERO
+        seer_store(&b->number, (uint64_t)0, relaxed);
+#endif
+        STORE_(&b->what, what_of(c), SAY);
+        STORE_(&b->value, value_of(c), SAY);
+#ifdef BUG_WORD
+        seer_store(&b->number, number, release);
+        seer_word_set(&phase, number);
+#else
+        seer_word_set(&phase, number);
+        seer_store(&b->number, number, release);
+#endif
+        seer_word_wake(&phase);
     }
 
-    uint64_t read_phase(uint64_t *instant)
+    bool next_is_open(uint64_t number)
+    {
+        return seer_load(&bulletins[(number + 1) & 1].number, relaxed) > number;
+    }
+
+    bool read_bulletin(uint64_t number, content *c)
+    {
+        bulletin *b = &bulletins[number & 1];
+        if (seer_load(&b->number, acquire) != number) return false;
+        uint64_t what = LOAD_(&b->what, HEAR), value = LOAD_(&b->value, HEAR);
+#ifndef BUG_BULLETIN
+        if (seer_load(&b->number, relaxed) != number) return false;
+#endif
+        *c = content_of(number);
+        RL_ASSERT(what == what_of(*c) && value == value_of(*c));
+        return true;
+    }
+
+    uint64_t read_phase(content *c)
     {
         for (;;) {
-            uint64_t number = seer_word_look(&phase), field[3];
-            bulletin *b = &bulletins[number & 1];
-            for (int k = 0; k < 3; k++) field[k] = LOAD_(&b->field[k], HEAR);
-#ifndef BUG_BULLETIN
-            if (field[2] != number || seer_word_look(&phase) != number) {
-                rl::yield(1, $);
-                continue;
-            }
-#endif
-            RL_ASSERT(field[1] == field[0] * field[0]);
-            *instant = field[0];
-            return number;
+            uint64_t number = seer_word_look(&phase);
+            if (read_bulletin(number, c)) return number;
+            rl::yield(1, $);
         }
     }
 
-    void mail(worker *w, int from, int to, int number)
+    void mail(worker *w, int from, int to, int window)
     {
         seer_batch *batch = &w->batch[w->parity][to];
         seer_event *letter = w->letter[w->parity][to];
         RL_ASSERT(batch->count < SHARDS);
-        letter[batch->count].phase($) = number;
+        letter[batch->count].window($) = window;
         letter[batch->count].source($) = from;
         batch->events = letter;
-        if (batch->count++ == 0) w->filled[to] = true;
-        if ((uint64_t)number + 1 < w->bid) w->bid = number + 1;
+        if (batch->count++ == 0) {
+            w->filled[to] = true;
+            w->letters++;
+        }
+        if ((uint64_t)window + 1 < w->bid) w->bid = window + 1;
         w->sent++;
     }
 
-    void run_shard(worker *w, int k, int number)
+    void take_mail(shard *s, unsigned box, int window, int early)
     {
-        shard *s = &shards[k];
-        for (seer_batch *b = seer_mail_take(&s->mailbox[EMPTIED]); b; b = b->next) {
+        for (seer_batch *b = seer_mail_take(&s->mailbox[box]); b; b = b->next) {
             for (unsigned i = 0; i < b->count; i++) {
-                int source = b->events[i].source($), sent = b->events[i].phase($);
-                RL_ASSERT(sent == number - 1 || sent == EARLY);
+                int source = b->events[i].source($), sent = b->events[i].window($);
+                RL_ASSERT(sent == window - 1 || sent == window - 1 + early);
                 s->got[source]($) = (int)s->got[source]($) + 1;
             }
             b->count = 0;
         }
-        RL_ASSERT((int)s->ran($) == number - 1);
-        s->ran($) = number;
-        for (int j = 0; j < SHARDS; j++) {
-            if (j == k) continue;
-            int got = s->got[j]($);
-            RL_ASSERT(got == number - 1 || got == EARLY);
-            mail(w, k, j, number);
-        }
     }
 
-    bool take_shard(worker *w, int k, uint64_t number)
+    void run_shard(worker *w, int k, int window)
+    {
+        shard *s = &shards[k];
+        take_mail(s, EMPTIED, window, EARLY);
+        RL_ASSERT((int)s->ran($) == window - 1);
+        s->ran($) = window;
+        for (int j = 0; j < SHARDS; j++) {
+            if (j == k) continue;
+            int got = s->got[j]($), wanted = before_window(window);
+            RL_ASSERT(got == wanted || got == wanted + EARLY);
+            if (window <= SENDING) mail(w, k, j, window);
+        }
+        w->handled++;
+        if (window < WINDOWS && (uint64_t)window + 1 < w->bid) w->bid = window + 1;
+    }
+
+    bool take_shard(worker *w, int k, content c, uint64_t number)
     {
         if (!seer_claim_free(&shards[k].claim, number)) return false;
         if (!seer_claim_take(&shards[k].claim, number)) return false;
+        RL_ASSERT((int)call($) == (c.window > 2 ? 2 : 1));
         w->parity = number & 1;
-        run_shard(w, k, (int)number);
+        run_shard(w, k, c.window);
         return true;
     }
 
@@ -184,16 +253,19 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
                 seer_mail_push(&shards[j].mailbox[FILLED], &w->batch[w->parity][j]);
                 w->filled[j] = false;
             }
+        w->letters = 0;
     }
 
     bool count_done(worker *w, unsigned me, unsigned ran)
     {
         if (!ran) return false;
+        if (w->letters) w->left = LEFT;
 #ifndef BUG_FLUSH
         mail_out(w);
 #endif
-        seer_store(&slots[me].bid, w->bid, relaxed);
-        seer_store(&slots[me].sent, (uint32_t)w->sent, relaxed);
+        seer_store(&slots[me].key, w->bid, relaxed);
+        seer_store(&slots[me].handled, w->handled + 1, relaxed);
+        seer_store(&slots[me].sent, w->sent | w->left, relaxed);
         bool last = ADD_(&done, (uint64_t)ran, DONE) + ran == SHARDS;
 #ifdef BUG_FLUSH
         mail_out(w);
@@ -201,61 +273,134 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
         return last;
     }
 
-    /* Decides and opens what is next. */
-    void close(uint64_t number)
+    /* What was bid, handled and sent. */
+    void gather(content c)
     {
         uint64_t bid = UINT64_MAX;
-        unsigned sent = 0;
+        uint32_t sent = 0, left = 0, handled = 0;
         for (int i = 0; i < WORKERS; i++) {
-            uint64_t its = seer_load(&slots[i].bid, relaxed);
-            if (its < bid) bid = its;
-            sent += seer_load(&slots[i].sent, relaxed);
-            seer_store(&slots[i].bid, UINT64_MAX, relaxed);
+            uint64_t key = seer_load(&slots[i].key, relaxed);
+            if (key < bid) bid = key;
+            uint32_t told = seer_load(&slots[i].handled, relaxed), its = seer_load(&slots[i].sent, relaxed);
+            if (told) handled += told - 1;
+            sent += its & ~LEFT;
+            left |= its & LEFT;
+            seer_store(&slots[i].key, UINT64_MAX, relaxed);
+            seer_store(&slots[i].handled, 0u, relaxed);
             seer_store(&slots[i].sent, 0u, relaxed);
         }
         seer_store(&done, (uint64_t)0, relaxed);
-        RL_ASSERT(sent == SHARDS * (SHARDS - 1) && bid == number + 1);
-        world($) = (int)world($) + 1;
-        RL_ASSERT((int)world($) == (int)number);
-        for (int i = 0; i < SHARDS; i++) RL_ASSERT((int)shards[i].ran($) == (int)number);
-        closed++;
-        open_phase(number + 1, bid);
+        RL_ASSERT(handled == SHARDS && sent == (c.window <= SENDING ? LETTERS : 0) && !left == !sent);
+        RL_ASSERT(bid == (c.window < WINDOWS ? (uint64_t)c.window + 1 : UINT64_MAX));
+        mailed($) = left != 0;
+        windows($) = (int)windows($) + 1;
+        RL_ASSERT((int)windows($) == c.window);
+        for (int i = 0; i < SHARDS; i++) RL_ASSERT((int)shards[i].ran($) == c.window);
     }
 
-    void thread(unsigned me)
+    /* Decides what is next; at rest, what is still in the mail is filed. */
+    content proceed()
+    {
+        content c = content_of((uint64_t)(int)phase_number($) + 1);
+        RL_ASSERT((int)windows($) == (c.kind == WINDOW ? c.window - 1 : c.window));
+#ifndef BUG_FILE
+        if (c.kind != WINDOW && (int)mailed($)) {
+            for (int k = 0; k < SHARDS; k++)
+                for (unsigned box = 0; box < 2; box++) take_mail(&shards[k], box, c.window + 1, 0);
+            mailed($) = 0;
+        }
+#endif
+        return c;
+    }
+
+    /* 1 if it became the closer. */
+    bool wait_or_help(worker *w, unsigned me, content c, uint64_t number)
+    {
+        if (next_is_open(number)) return false;
+        for (int k = SHARDS; k-- > 0;)
+            if (count_done(w, me, take_shard(w, k, c, number))) return true;
+        /* Spinning is the same as sleeping early, and waking early: sleep.cpp looks closer. */
+        if (rl::rand(2)) {
+            for (int k = 0; k < 4; k++) {
+                if (next_is_open(number)) return false;
+                rl::yield(1, $);
+            }
+        }
+        seer_word_sleep(&phase, number);
+        return false;
+    }
+
+    bool linger(unsigned me, uint64_t number)
+    {
+        if (me == 0) return false;
+        for (unsigned k = rl::rand(3) * 3; k > 0; k--) {
+            if (next_is_open(number)) return true;
+            rl::yield(1, $);
+        }
+        return false;
+    }
+
+    content help_world(unsigned me)
     {
         worker *w = &workers[me];
-        if (me == 0) open_phase(1, 1);
-        uint64_t seen = 0;
-        for (;;) {
-            uint64_t instant, number = read_phase(&instant);
-            if (number > PHASES) return;
-            if (number == seen || number == 0) {
-                /* Spinning is the same as sleeping early, and waking early: sleep.cpp looks closer. */
-                seer_word_sleep(&phase, number);
-                continue;
+        content c;
+        for (uint64_t number = 0;; number++) {
+            if (!number || !read_bulletin(number, &c)) number = read_phase(&c);
+            if (c.kind != WINDOW) {
+                if (linger(me, number)) continue;
+                return c;
             }
-            seen = number;
             w->bid = UINT64_MAX;
-            w->sent = 0;
+            w->handled = w->sent = w->left = w->letters = 0;
             for (int j = 0; j < SHARDS; j++) w->filled[j] = false;
             unsigned ran = 0;
             for (int k = 0; k < SHARDS; k++)
-                if (k % WORKERS == (int)me) ran += take_shard(w, k, number);
+                if (k % WORKERS == (int)me) ran += take_shard(w, k, c, number);
             bool closer = count_done(w, me, ran);
-            if (!closer) {
-                for (int k = SHARDS; k-- > 0 && !closer;)
-                    closer = count_done(w, me, take_shard(w, k, number));
-            }
-            if (closer) {
-                /* Only a claim shows that the phase was not over: then its instant is right. */
-                RL_ASSERT(instant == number);
-                close(number);
-            }
+            if (!closer && !wait_or_help(w, me, c, number)) continue;
+            gather(c);
+            open_phase(proceed());
         }
     }
 
-    void after() { RL_ASSERT(closed == PHASES); }
+    content share_world()
+    {
+        call($) = (int)call($) + 1;
+        content c = proceed();
+        for (int k = 0; k < SHARDS; k++)
+            seer_store(&shards[k].claim.phase, (uint64_t)(int)phase_number($), relaxed);
+        open_phase(c);
+        seer_word_advance(&epoch, seer_load(&epoch.value, relaxed) + 1);
+        return help_world(0);
+    }
+
+    /* ---- the two threads ---------------------------------------------------------- */
+
+    void thread(unsigned me)
+    {
+        if (me == 0) {
+            content c = share_world();
+            RL_ASSERT(c.kind == PAUSE && (int)windows($) == 2);
+            c = share_world();
+            RL_ASSERT(c.kind == END && (int)windows($) == WINDOWS);
+            seer_store(&stop, 1u, release);
+            seer_word_advance(&epoch, seer_load(&epoch.value, relaxed) + 1);
+            return;
+        }
+        for (uint64_t seen = 0;;) {
+            uint64_t value = seer_word_look(&epoch);
+            seen = value != seen ? value : seer_word_sleep(&epoch, seen);
+            if (seer_load(&stop, acquire)) return;
+            help_world(me);
+        }
+    }
+
+    void after()
+    {
+        for (int k = 0; k < SHARDS; k++)
+            for (int j = 0; j < SHARDS; j++)
+                if (j != k) RL_ASSERT((int)shards[k].got[j]($) == SENDING);
+    }
 };
 
 } // namespace
