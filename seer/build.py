@@ -45,6 +45,9 @@ def world_count(worlds: Any) -> int:
     return value
 
 
+_AUTO_SPIN_US = 100.0
+
+
 def pool_config(pool: Any, worlds: int) -> PoolConfig:
     """The pool that was asked for, or a decent one."""
     if isinstance(pool, PoolConfig):
@@ -57,7 +60,9 @@ def pool_config(pool: Any, worlds: int) -> PoolConfig:
     axis: Literal["worlds", "lanes"] = (
         "worlds" if worlds >= 2 * threads or threads == 1 else "lanes"
     )
-    return PoolConfig(threads, axis)
+    # between two sweeps of a step the windows may keep one thread busy for tens of microseconds,
+    # and to wake the others takes as long again
+    return PoolConfig(threads, axis, spin_us=_AUTO_SPIN_US)
 
 
 def allocate(spec: Any, worlds: int, owner: str) -> tuple[list[Array], list[Array | None]]:

@@ -606,10 +606,10 @@ def test_auto_splits_worlds_where_there_are_enough(monkeypatch):
     from seer import build
 
     monkeypatch.setattr(build, "usable_cpus", lambda: 4)
-    assert build.pool_config("auto", 8) == PoolConfig(4, "worlds")
-    assert build.pool_config("auto", 7) == PoolConfig(4, "lanes")
+    assert build.pool_config("auto", 8) == PoolConfig(4, "worlds", spin_us=100)
+    assert build.pool_config("auto", 7) == PoolConfig(4, "lanes", spin_us=100)
     monkeypatch.setattr(build, "usable_cpus", lambda: 1)
-    assert build.pool_config("auto", 1) == PoolConfig(1, "worlds")
+    assert build.pool_config("auto", 1) == PoolConfig(1, "worlds", spin_us=100)
 
 
 def test_an_engine_that_nobody_holds_is_freed(make, compiled):
