@@ -211,7 +211,7 @@ static int make_workers(seer_engine *e)
             free(w->ids);
             w->ids = get(e, m->entities, sizeof *w->ids);
         }
-        w->found = get(e, m->grids ? m->entities : 0, sizeof *w->found);
+        w->found = get(e, m->grids ? m->entities + SEER_NEAR_WIDTH : 0, sizeof *w->found);
         w->table = get(e, 2 * m->columns, sizeof *w->table);
         w->per_kind = get(e, m->kinds, sizeof *w->per_kind);
         w->addressee = get(e, e->shards, sizeof *w->addressee);
@@ -241,7 +241,7 @@ static int make_worlds(seer_engine *e)
             size_t cells = (size_t)e->grids[g].nx * e->grids[g].ny + 1;
             /* the scratch of the sort lies behind the starts */
             if (!(v->cells[g].start = get(e, cells + count, sizeof(uint32_t))) ||
-                !(v->cells[g].item = get(e, count, sizeof(seer_cell_item))))
+                !(v->cells[g].item = get(e, count + SEER_NEAR_WIDTH, sizeof(seer_cell_item))))
                 return 0;
         }
     }
