@@ -61,11 +61,11 @@ class ActionCheck:
         column = self.column
         try:
             values = np.asarray(given)
-        except ValueError as error:
+        except Exception as error:  # whatever a tensor of another library raises
             raise ActionError(
                 f"actions: expected an array of shape {column.shape}, got {type(given).__name__}: "
                 f"{error}"
-            ) from None
+            ) from error
         if values.shape != column.shape:
             raise ActionError(
                 f"actions: expected shape {column.shape} (worlds, {self._group}, ...), "

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from .action_check import ActionCheck
 from .arrays import Named, Totals, aligned
 from .errors import ConfigError, OutOfMemoryError
-from .hardware import usable_cpus
+from .hardware import available_memory, usable_cpus
 from .model import EventModel
 from .reference import ReferenceCore
-from .types import MAX_THREADS, Array, FloatArray, PoolConfig
+from .types import MAX_THREADS, Array, FloatArray, PoolConfig, kind_of, whole
 
 
 def instance(model: Any) -> EventModel:
@@ -33,11 +30,11 @@ def instance(model: Any) -> EventModel:
 
 def world_count(worlds: Any) -> int:
     """`worlds` as an int of at least 1."""
-    if isinstance(worlds, (bool, np.bool_)) or not hasattr(worlds, "__index__"):
+    value = whole(worlds)
+    if value is None:
         raise ConfigError(
-            f"Engine(worlds={worlds!r}): expected a whole number, got {type(worlds).__name__}"
+            f"Engine(worlds={worlds!r}): expected a whole number, got {kind_of(worlds)}"
         )
-    value = operator.index(worlds)
     if not 1 <= value < 2**31:
         raise ConfigError(
             f"Engine(worlds={value}): expected at least 1 and under 2**31, got {value}"
@@ -65,12 +62,25 @@ def pool_config(pool: Any, worlds: int) -> PoolConfig:
     return PoolConfig(threads, axis, spin_us=_AUTO_SPIN_US)
 
 
+_LANE_BYTES = 64  # the least that the core adds for an entity
+_WORTH_ASKING = 1 << 28  # bytes; below it is never in doubt
+
+
 def allocate(spec: Any, worlds: int, owner: str) -> tuple[list[Array], list[Array | None]]:
     """The latest and the published values of each column, (worlds, count, ...).
 
     Raises:
         OutOfMemoryError: there is not so much.
     """
+    size = worlds * sum(c.row_bytes * c.group.count * (1 + c.published) for c in spec.columns)
+    needed = size + worlds * spec.entities * _LANE_BYTES
+    # The system gives out more than it has, and kills the process when that is used.
+    free = available_memory() if needed >= _WORTH_ASKING else None
+    words = f"{owner}: {worlds} worlds need {size} bytes for their columns"
+    if free is not None and needed > free:
+        raise OutOfMemoryError(
+            f"{words} and more for their queues, which could not be had: {free} are available"
+        )
 
     def rows(column: Any) -> Array:
         return aligned((worlds, column.group.count, *column.shape), column.dtype)
@@ -79,11 +89,7 @@ def allocate(spec: Any, worlds: int, owner: str) -> tuple[list[Array], list[Arra
         latest = [rows(column) for column in spec.columns]
         return latest, [rows(column) if column.published else None for column in spec.columns]
     except (MemoryError, ValueError, OverflowError) as error:
-        size = sum(c.row_bytes * c.group.count * (1 + c.published) for c in spec.columns)
-        raise OutOfMemoryError(
-            f"{owner}: {worlds} worlds need {worlds * size} bytes for their columns, which could "
-            "not be had"
-        ) from error
+        raise OutOfMemoryError(f"{words}, which could not be had") from error
 
 
 def agents_alive(spec: Any, latest: list[Array]) -> Array:
@@ -136,12 +142,31 @@ def action_check(model: EventModel, latest: list[Array], strict: bool) -> Action
     )
 
 
+def _addresses(owner: str, native: Any) -> dict[str, int]:
+    """Name of a sweep or kind -> address, or ConfigError."""
+    if native is None:
+        return {}
+    if not isinstance(native, Mapping):
+        raise ConfigError(
+            f"Engine({owner}): native={native!r}: expected a dict of a sweep's or kind's name to "
+            f"the address of a C function, got {type(native).__name__}"
+        )
+    for name, address in native.items():
+        if isinstance(address, bool) or not isinstance(address, int) or not 0 < address < 2**64:
+            raise ConfigError(
+                f"Engine({owner}): native={{{name!r}: {address!r}}}: expected the address of a C "
+                "function, a whole number above 0"
+            )
+    return dict(native)
+
+
 def core(
     model: EventModel, worlds: int, latest: list[Array], seen: list[Array | None],
-    pool: PoolConfig, compiled: bool, debug: bool, native: dict[str, int],
+    pool: PoolConfig, compiled: bool, debug: bool, native: Mapping[str, int] | None,
 ) -> Any:  # fmt: skip
     """The native core with the model's compiled methods, or plain Python."""
     spec = model.spec
+    native = _addresses(spec.name, native)
     methods = {s.name: s.method for s in spec.sweeps} | {k.name: k.method for k in spec.kinds}
     for name in native:
         if name not in methods:

@@ -8,7 +8,6 @@ exceptions. :meth:`Engine.step` and :meth:`Engine._run` are the main loop.
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from .errors import (
 from .faults import Fault
 from .model import EventModel
 from .seeds import Seeds
-from .types import Array, BoolArray, FloatArray, PoolConfig
+from .types import Array, BoolArray, FloatArray, PoolConfig, flag, whole
 
 __all__ = ["Engine"]
 
@@ -103,18 +102,20 @@ class Engine:
         self.model = build.instance(model)
         self.spec = spec = self.model.spec
         self.worlds = build.world_count(worlds)
-        self.compiled = bool(compiled)
+        self.compiled = flag(f"Engine(compiled={compiled!r})", compiled)
+        debug = flag(f"Engine(debug={debug!r})", debug)
+        strict_actions = flag(f"Engine(strict_actions={strict_actions!r})", strict_actions)
         self._name = f"Engine({spec.name})"
         self._pool = build.pool_config(pool, self.worlds)
         self._latest, self._seen = build.allocate(spec, self.worlds, self._name)
         self._views = build.views(spec, self._latest, self._seen)
-        self._actions = build.action_check(self.model, self._latest, bool(strict_actions))
+        self._actions = build.action_check(self.model, self._latest, strict_actions)
         self._seeds = Seeds(self.worlds, self._name)
         self._begun: BoolArray = np.zeros(self.worlds, bool)
         self._last_fault: Fault | None = None
         self._core = build.core(
             self.model, self.worlds, self._latest, self._seen, self._pool, self.compiled,
-            bool(debug), dict(native or {}),
+            debug, native,
         )  # fmt: skip
         self._finalizer = weakref.finalize(self, _finish, self._core, self._held)
         _ENGINES.add(self)
@@ -366,7 +367,10 @@ class Engine:
     def _mask(self, mask: Any) -> Array | None:
         if mask is None:
             return None
-        chosen = np.asarray(mask)
+        try:
+            chosen = np.asarray(mask)
+        except Exception as error:
+            raise ConfigError(f"{self._name}: mask: expected bools, got {error}") from error
         if chosen.shape != (self.worlds,) or chosen.dtype.kind not in "bu":
             raise ConfigError(
                 f"{self._name}: mask: expected bool of shape ({self.worlds},), "
@@ -401,10 +405,10 @@ class Engine:
 
     def _clock(self, world: int, what: str) -> tuple[int, int]:
         self._must_be_open(what)
-        number = operator.index(world)
-        if not 0 <= number < self.worlds:
+        number = whole(world)
+        if number is None or not 0 <= number < self.worlds:
             raise ConfigError(
-                f"{self._name}.{what}({world}): expected a world from 0 to {self.worlds - 1}"
+                f"{self._name}.{what}({world!r}): expected a world from 0 to {self.worlds - 1}"
             )
         return self._core.tick(number), self._core.steps(number)
 

@@ -8,7 +8,6 @@ it. There is no work per agent in Python besides those dicts.
 from __future__ import annotations
 
 import copy
-import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from .engine import Engine
 from .errors import ClosedError, ConfigError, StateError, UnknownAgentError
 from .model import EventModel
 from .packing import ActionPacker
-from .types import Array
+from .types import Array, whole
 
 __all__ = ["ParallelEnv"]
 
@@ -366,11 +365,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
     def _steps(self, what: str, value: Any) -> int | None:
         if value is None:
             return None
-        try:
-            steps = operator.index(value)
-        except TypeError:
-            steps = 0
-        if isinstance(value, bool) or steps < 1:
+        steps = whole(value)
+        if steps is None or steps < 1:
             raise ConfigError(
                 f"{self.name}: {what} must be a whole number of steps from 1, or None, "
                 f"got {value!r}"
@@ -380,7 +376,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
     def _check_render_mode(self, mode: str | None, renderer: Any) -> None:
         if mode is None:
             return
-        if mode not in RENDER_MODES:
+        if not isinstance(mode, str) or mode not in RENDER_MODES:
             raise ConfigError(
                 f"{self.name}: render_mode must be None, 'human' or 'rgb_array', got {mode!r}"
             )
@@ -397,11 +393,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         return list(names)
 
     def _checked_seed(self, seed: Any) -> int:
-        try:
-            number = operator.index(seed)
-        except TypeError:
-            number = -1
-        if isinstance(seed, bool) or not 0 <= number < 2**63:
+        number = whole(seed)
+        if number is None or not 0 <= number < 2**63:
             raise ConfigError(
                 f"{self.name}: seed must be a whole number from 0 to 2**63 - 1, got {seed!r}"
             )
@@ -435,9 +428,10 @@ class _Spaces(Mapping[str, Any]):
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, agent: str) -> Any:
-        space = self._made.get(agent)
+        known = isinstance(agent, str)
+        space = self._made.get(agent) if known else None
         if space is None:
-            if agent not in self._agents:
+            if not known or agent not in self._agents:
                 raise UnknownAgentError(
                     f"there is no agent {agent!r}; there are {len(self._agents)}, from "
                     f"{next(iter(self._agents))!r}",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .errors import ConfigError
 
-__all__ = ["Cache", "Hardware", "cpu_quota", "hardware", "usable_cpus"]
+__all__ = ["Cache", "Hardware", "available_memory", "cpu_quota", "hardware", "usable_cpus"]
 
 ENV_MAX_THREADS = "SEER_MAX_THREADS"
 
@@ -98,6 +98,25 @@ def cpu_quota(root: str | Path = "/") -> float | None:
     return min(quotas, default=None)
 
 
+def available_memory(root: str | Path = "/") -> int | None:
+    """Bytes that this process could get now without being killed for it; None if unknown.
+
+    What the system says is available, swap included, but no more than the limits of the
+    process's control groups.
+    """
+    base = Path(root)
+    words = dict(line.split()[:2] for line in _read(base / "proc/meminfo").splitlines())
+    if "MemAvailable:" not in words:
+        return None
+    free = 1024 * (int(words["MemAvailable:"]) + int(words.get("SwapFree:", 0)))
+    for group in _groups(base, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            limit = _read(group / name).strip()
+            if limit.isdecimal():
+                free = min(free, int(limit))
+    return free
+
+
 def hardware(root: str | Path = "/") -> Hardware:
     """Look at the machine. Reads a few dozen small files; costs about a millisecond."""
     base = Path(root)
@@ -121,17 +140,17 @@ def hardware(root: str | Path = "/") -> Hardware:
 # ---- control groups ----------------------------------------------------------
 
 
-def _groups(base: Path) -> Iterator[Path]:
-    """The folders of this process's groups that can hold a CPU quota, own group first."""
+def _groups(base: Path, controller: str = "cpu") -> Iterator[Path]:
+    """The folders of this process's groups that can hold such limits, own group first."""
     mounts = list(_mounts(base))
     for line in _read(base / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         wanted = controllers.split(",") if controllers else []
-        if wanted and "cpu" not in wanted:
+        if wanted and controller not in wanted:
             continue
         for kind, options, mounted, point in mounts:
-            fits = (kind == "cgroup" and "cpu" in options) if wanted else kind == "cgroup2"
+            fits = (kind == "cgroup" and controller in options) if wanted else kind == "cgroup2"
             if fits:
                 yield from _up(base / point.lstrip("/"), mounted, path)
 

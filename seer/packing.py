@@ -138,7 +138,7 @@ class ActionPacker:
             with np.errstate(over="ignore"):
                 np.concatenate(values, out=block.reshape(-1), casting="same_kind")
             return set(map(len, values)) == {self._width}
-        except (TypeError, ValueError):
+        except Exception:  # a tensor of another library may raise what it likes; it is named below
             return False
 
     def _gather_slowly(self, values: list[Any], block: Array, agents: list[str]) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import secrets
 from typing import Any
 
 import numpy as np
 
 from .errors import ConfigError
-from .types import Array, BoolArray
+from .types import Array, BoolArray, kind_of, whole
 
 _MAX_SEED = 2**64 - 1
 
@@ -55,7 +54,7 @@ class Seeds:
         """The seed that was asked for of each world; None: go on."""
         if seed is None:
             return [None] * self._worlds
-        if isinstance(seed, (list, tuple, np.ndarray)) and np.ndim(seed) == 1:
+        if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim == 1):
             if len(seed) != self._worlds:
                 raise ConfigError(
                     f"{self._owner}.reset(seed=...): expected one seed for each of {self._worlds} "
@@ -67,15 +66,11 @@ class Seeds:
 
     def _whole(self, seed: Any, above: int) -> int:
         what = f"{self._owner}.reset(seed={seed!r})"
-        if isinstance(seed, (bool, np.bool_)):
-            raise ConfigError(f"{what}: expected a whole number, got a bool")
-        try:
-            value = operator.index(seed)
-        except TypeError:
+        value = whole(seed)
+        if value is None:
             raise ConfigError(
-                f"{what}: expected a whole number, a sequence of them or None, "
-                f"got {type(seed).__name__}"
-            ) from None
+                f"{what}: expected a whole number, a sequence of them or None, got {kind_of(seed)}"
+            )
         if not 0 <= value <= _MAX_SEED - above:
             raise ConfigError(f"{what}: expected 0 to 2**64 - {above + 1}, got {value}")
         return value

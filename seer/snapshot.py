@@ -14,6 +14,7 @@ import numpy as np
 from .errors import SnapshotError
 from .events import EVENT, WIDE_BYTES
 from .faults import TIME_MAX
+from .types import Array, whole
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -81,63 +82,82 @@ def restore(engine: Engine, state: Mapping[str, Any]) -> None:
         raise SnapshotError(f"{where}: expected a dict of state_dict(), got {type(state).__name__}")
     missing = {"format", "model", "hash", "worlds", "columns", "seen", *_PARTS} - set(state)
     expect(not missing, "a dict of state_dict() with the entries", sorted(missing), "none of them")
-    expect(state["format"] == FORMAT, "a state of format", FORMAT, state["format"])
-    expect(state["model"] == spec.name, "a state of model", spec.name, state["model"])
+    expect(whole(state["format"]) == FORMAT, "a state of format", FORMAT, state["format"])
+    expect(_same(state["model"], spec.name), "a state of model", spec.name, state["model"])
     expect(
-        state["hash"] == spec.hash,
+        _same(state["hash"], spec.hash),
         f"a state of this very {spec.name} (code, parameters), with hash",
         spec.hash[:12],
         str(state["hash"])[:12],
     )
-    expect(state["worlds"] == worlds, "worlds =", worlds, state["worlds"])
+    expect(whole(state["worlds"]) == worlds, "worlds =", worlds, state["worlds"])
+    columns: dict[str, dict[str, Any]] = {}
     for group, mine in (("columns", engine.columns), ("seen", engine.seen)):
         given = state[group]
-        expect(set(given) == set(mine), f"{group} named", sorted(mine), sorted(given))
-        for name, array in mine.items():
-            _same_form(
-                where, f"{group}[{name!r}]", np.asarray(given[name]), array.shape, array.dtype
-            )
+        expect(isinstance(given, Mapping), f"{group} to be", "a dict", type(given).__name__)
+        expect(set(given) == set(mine), f"{group} named", sorted(mine), sorted(map(str, given)))
+        columns[group] = {
+            name: _formed(where, f"{group}[{name!r}]", given[name], array.shape, array.dtype)
+            for name, array in mine.items()
+        }
     each, lanes = (worlds,), (worlds, spec.entities)
-    count = len(np.asarray(state["events"]))
-    for name, shape, dtype in (
-        ("seeds", each, np.uint64), ("episodes", each, np.uint64), ("steps", each, np.int64),
-        ("lengths", lanes, np.uint32), ("sequences", lanes, np.uint32),
-        ("events", (count,), EVENT), ("wide", (count, WIDE_BYTES), np.uint8),
-    ):  # fmt: skip
-        _same_form(where, name, np.asarray(state[name]), shape, np.dtype(dtype))
-    _check_events(where, spec, state)
+    count = len(np.atleast_1d(_array(where, "events", state["events"])))
+    parts = {
+        name: _formed(where, name, state[name], shape, np.dtype(dtype))
+        for name, shape, dtype in (
+            ("seeds", each, np.uint64), ("episodes", each, np.uint64), ("steps", each, np.int64),
+            ("lengths", lanes, np.uint32), ("sequences", lanes, np.uint32),
+            ("events", (count,), EVENT), ("wide", (count, WIDE_BYTES), np.uint8),
+        )
+    }  # fmt: skip
+    _check_events(where, spec, parts)
 
     for name, array in engine.columns.items():
-        array[...] = state["columns"][name]
+        array[...] = columns["columns"][name]
     for name, view in zip((c.name for c in spec.columns), engine._seen, strict=True):
         if view is not None:
-            view[...] = state["seen"][name]
-    engine.seeds[...] = state["seeds"]
-    engine.episodes[...] = state["episodes"]
-    ends = np.cumsum(state["lengths"].sum(axis=1, dtype=np.int64))
-    parts = []
+            view[...] = columns["seen"][name]
+    engine.seeds[...] = parts["seeds"]
+    engine.episodes[...] = parts["episodes"]
+    ends = np.cumsum(parts["lengths"].sum(axis=1, dtype=np.int64))
+    loaded: list[tuple[Any, ...]] = []
     for world in range(worlds):
         span = slice(int(ends[world - 1]) if world else 0, int(ends[world]))
-        parts.append(
+        loaded.append(
             (
-                np.ascontiguousarray(state["events"][span]),
-                np.ascontiguousarray(state["wide"][span]),
-                np.ascontiguousarray(state["lengths"][world]),
-                np.ascontiguousarray(state["sequences"][world]),
-                int(state["steps"][world]),
-                int(state["seeds"][world]),
-                int(state["episodes"][world]),
+                np.ascontiguousarray(parts["events"][span]),
+                np.ascontiguousarray(parts["wide"][span]),
+                np.ascontiguousarray(parts["lengths"][world]),
+                np.ascontiguousarray(parts["sequences"][world]),
+                int(parts["steps"][world]),
+                int(parts["seeds"][world]),
+                int(parts["episodes"][world]),
             )
         )
-    engine._load_worlds(parts)
+    engine._load_worlds(loaded)
 
 
-def _same_form(where: str, name: str, given: Any, shape: Any, dtype: Any) -> None:
-    if given.shape != tuple(shape) or given.dtype != dtype:
+def _same(given: Any, text: str) -> bool:
+    """Whether it is this text; arrays and the like are not."""
+    return isinstance(given, str) and given == text
+
+
+def _array(where: str, name: str, given: Any) -> Array:
+    try:
+        return np.asarray(given)
+    except Exception as error:  # whatever an array of another library raises
+        raise SnapshotError(f"{where}: expected {name} to be an array, got {error}") from error
+
+
+def _formed(where: str, name: str, given: Any, shape: Any, dtype: Any) -> Array:
+    """The array, of this shape and dtype."""
+    array = _array(where, name, given)
+    if array.shape != tuple(shape) or array.dtype != dtype:
         raise SnapshotError(
             f"{where}: expected {name} of shape {tuple(shape)} and dtype {dtype}, "
-            f"got {given.shape} and {given.dtype}"
+            f"got {array.shape} and {array.dtype}"
         )
+    return array
 
 
 def _check_events(where: str, spec: Any, state: Mapping[str, Any]) -> None:
@@ -153,8 +173,12 @@ def _check_events(where: str, spec: Any, state: Mapping[str, Any]) -> None:
             raise SnapshotError(
                 f"{where}: expected at most {bound}={limit} pending events, got {most}"
             )
-    if (state["steps"] < 0).any():
-        raise SnapshotError(f"{where}: expected steps of at least 0, got {state['steps'].min()}")
+    most_steps = TIME_MAX // spec.step
+    odd = (state["steps"] < 0) | (state["steps"] > most_steps)
+    if odd.any():
+        raise SnapshotError(
+            f"{where}: expected steps from 0 to {most_steps}, got {state['steps'][odd][0]}"
+        )
     if not total:
         return
     worlds, entities = lengths.shape

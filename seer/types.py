@@ -36,19 +36,39 @@ _AXES = ("worlds", "lanes")
 _MAX_SPIN_US = 1_000_000.0
 
 
+def whole(value: object) -> int | None:
+    """A whole number as an int; None for all else, bools and arrays with axes among it."""
+    if isinstance(value, bool | np.bool_) or np.ma.is_masked(value):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def kind_of(value: object) -> str:
+    """What came, for a message: its type, with shape and dtype where it has them."""
+    if isinstance(value, bool | np.bool_):
+        return "a bool"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return type(value).__name__
+
+
+def flag(what: str, value: object) -> bool:
+    """True or False, or a ConfigError that says what came; ``"no"`` is neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{what}: expected True or False, got {value!r}")
+    return bool(value)
+
+
 def _whole(name: str, value: object, low: int, high: int) -> int:
     """`value` as an int in [low, high], or a ConfigError that says what came."""
-    if isinstance(value, bool | np.bool_):
+    number = whole(value)
+    if number is None:
         raise ConfigError(
-            f"PoolConfig({name}={value!r}): {name} must be a whole number, got a bool"
+            f"PoolConfig({name}={value!r}): {name} must be a whole number, got {kind_of(value)}"
         )
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise ConfigError(
-            f"PoolConfig({name}={value!r}): {name} must be a whole number, "
-            f"got {type(value).__name__}"
-        ) from None
     if number < low:
         raise ConfigError(
             f"PoolConfig({name}={number}): {name} must be at least {low}, got {number}"
@@ -99,7 +119,7 @@ class PoolConfig:
             object.__setattr__(self, name, value)
 
         put("threads", _whole("threads", self.threads, 1, MAX_THREADS))
-        if self.axis not in _AXES:
+        if not isinstance(self.axis, str) or self.axis not in _AXES:
             raise ConfigError(f"PoolConfig(axis={self.axis!r}): axis must be 'worlds' or 'lanes'")
         put("grain", _whole("grain", self.grain, 0, 2**31 - 1))
         put("spin_us", self._checked_spin())

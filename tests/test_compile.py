@@ -561,7 +561,7 @@ def test_a_handler_that_tells_groups_apart_may_touch_the_columns_of_both():
 def test_a_sweep_over_all_is_stopped_at_a_column_of_one_group():
     with seer.Engine(WolvesInASweep()) as engine:
         engine.reset(seed=0)
-        with pytest.raises(HandlerError, match="s.eaten wrongly") as caught:
+        with pytest.raises(HandlerError, match=r"s\.eaten wrongly") as caught:
             engine.step()
         assert (caught.value.entity, caught.value.sweep) == (0, "work")
         assert caught.value.others == 1

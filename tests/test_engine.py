@@ -570,11 +570,14 @@ def test_after_close_everything_says_so(make):
         ({"worlds": 0}, "expected at least 1"),
         ({"worlds": -2}, "expected at least 1"),
         ({"worlds": 2.0}, "expected a whole number, got float"),
-        ({"worlds": True}, "expected a whole number, got bool"),
+        ({"worlds": True}, "expected a whole number, got a bool"),
         ({"pool": "fast"}, 'expected "auto" or a PoolConfig, got str'),
         ({"pool": None}, "got NoneType"),
         ({"native": {"shuot": 1}}, "did you mean 'shout'"),
         ({"native": {"shout": 1}, "compiled": False}, "need compiled=True"),
+        ({"native": 1}, "expected a dict of a sweep's or kind's name"),
+        ({"native": {"shout": "f"}}, "expected the address of a C function"),
+        ({"native": {"shout": -1}}, "a whole number above 0"),
     ],
 )
 def test_nonsense_is_refused_when_an_engine_is_built(arguments, words):
@@ -585,6 +588,13 @@ def test_nonsense_is_refused_when_an_engine_is_built(arguments, words):
 def test_state_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(seer.errors.OutOfMemoryError, match="which could not be had"):
         seer.Engine(Walkers(walkers=10**6), worlds=2**30)
+
+
+def test_more_than_there_is_free_is_an_error_before_it_is_touched():
+    # The system would promise so much, and then kill the process that uses it.
+    free = seer.hardware.available_memory()
+    with pytest.raises(seer.errors.OutOfMemoryError, match=r"had: \d+ are available"):
+        seer.Engine(Walkers(walkers=1000), worlds=min(2 * free // 20_000, 2**31 - 1))
 
 
 @pytest.mark.parametrize("mask", [[True], [1.0, 0.0], [[True, True]], "ab"])

@@ -4,7 +4,7 @@ import pytest
 
 from seer import hardware
 from seer.errors import ConfigError
-from seer.hardware import cpu_quota, usable_cpus
+from seer.hardware import available_memory, cpu_quota, usable_cpus
 
 V2_MOUNT = "30 23 0:26 {root} {point} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 V1_MOUNT = "31 23 0:27 {root} {point} rw,nosuid - cgroup cgroup rw,cpu,cpuacct\n"
@@ -181,3 +181,23 @@ def test_hardware_of_this_machine_is_plausible():
     assert found.usable <= found.affinity <= found.logical_cpus
     assert found.memory > 0
     assert found.cpu
+
+
+def test_available_memory_is_what_is_free_within_the_groups_limit(tree):
+    assert available_memory(tree.folder) is None
+    tree.write("proc/meminfo", "MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n")
+    assert available_memory(tree.folder) == 600 * 1024
+    tree.v2("/a/b")
+    tree.write("sys/fs/cgroup/a/b/memory.max", "max\n")
+    assert available_memory(tree.folder) == 600 * 1024
+    tree.write("sys/fs/cgroup/a/memory.max", "1000\n")
+    assert available_memory(tree.folder) == 1000
+    tree.write("proc/self/cgroup", "4:memory:/c\n")
+    mount = "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    tree.write("proc/self/mountinfo", mount)
+    tree.write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "2000\n")
+    assert available_memory(tree.folder) == 2000
+
+
+def test_available_memory_of_this_machine():
+    assert available_memory() > 2**20
