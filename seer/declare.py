@@ -79,9 +79,7 @@ class Param(Declaration):
                 value = int(value)
             good = good and isinstance(value, int)
         if not good:
-            raise ConfigError(
-                f"{where}: expected {self.type.__name__}, got {type(asked).__name__}"
-            )
+            raise ConfigError(f"{where}: expected {self.type.__name__}, got {type(asked).__name__}")
         result: bool | int | float = self.type(value)
         if self.type is float and math.isnan(result):
             raise ConfigError(f"{where}: must be a number")

@@ -138,12 +138,15 @@ def _fail(w: Words) -> str:
     column = w.spec.columns[number // 2]
     name = f"s.seen.{column.name}" if number % 2 else f"s.{column.name}"
     group = column.group
-    return f"{w.where()} used {name} wrongly: " + (
-        f"expected an id of group '{group.name}', {group.first} to "
-        f"{group.first + group.count - 1}, as the first index",
-        f"an entity has only its own latest values, expected {name}[{w.fault.entity}]",
-        f"an index is out of range, rows have shape {column.shape}",
-    )[rule]
+    return (
+        f"{w.where()} used {name} wrongly: "
+        + (
+            f"expected an id of group '{group.name}', {group.first} to "
+            f"{group.first + group.count - 1}, as the first index",
+            f"an entity has only its own latest values, expected {name}[{w.fault.entity}]",
+            f"an index is out of range, rows have shape {column.shape}",
+        )[rule]
+    )
 
 
 def _causality(w: Words) -> str:

@@ -134,9 +134,7 @@ def _lower_send(context: Any, builder: Any, sig: Any, args: Any, seconds: bool) 
     kind = ctx_type.layout.kind_by_name[sig.args[1].literal_value]
     ctx, _, to, when, *values = args
     to = context.cast(builder, to, sig.args[2], types.int64)
-    when = context.cast(
-        builder, when, sig.args[3], types.float64 if seconds else types.int64
-    )
+    when = context.cast(builder, when, sig.args[3], types.float64 if seconds else types.int64)
     room = ir.ArrayType(I64, (lay.WIDE_BYTES if kind.wide else 8) // 8)
     buffer = cgutils.alloca_once(builder, room)
     builder.store(ir.Constant(room, None), buffer)
@@ -226,9 +224,7 @@ def _register_math(name: str, count: int) -> None:
 
         def generic(self, args: Any, kws: Any) -> Any:
             allowed = (types.Integer, types.Float, types.Boolean)
-            if len(args) != count or not all(
-                isinstance(types.unliteral(a), allowed) for a in args
-            ):
+            if len(args) != count or not all(isinstance(types.unliteral(a), allowed) for a in args):
                 return None
             return signature(types.float64, *[types.float64] * count)
 

@@ -95,9 +95,7 @@ class _ColumnSet(AbstractTemplate):
         if found is None:
             raise bad_index(typ, index)
         if typ.seen:
-            raise refusal(
-                f"{typ.label} is written by the engine; write s.{typ.column.name}"
-            )
+            raise refusal(f"{typ.label} is written by the engine; write s.{typ.column.name}")
         if typ.column.name in ("acted", "draws"):
             raise refusal(f"{typ.label} is read-only")
         value = types.unliteral(value)
@@ -140,9 +138,7 @@ def place(context: Any, builder: Any, typ: ColumnType, value: Any, lead: list[An
         first, end = c.bounds or (0, 0)
         low, high = ir.Constant(I64, first), ir.Constant(I64, end)
         i = numbers[0]
-        inside = builder.and_(
-            builder.icmp_signed(">=", i, low), builder.icmp_signed("<", i, high)
-        )
+        inside = builder.and_(builder.icmp_signed(">=", i, low), builder.icmp_signed("<", i, high))
         check(context, builder, inside, typ, col.ctx, "entity")
         if not typ.seen:
             me = builder.zext(load_at(builder, col.ctx, lay.CTX_ENTITY, I32), I64)
