@@ -4,7 +4,6 @@ The generator stands in a private column, not in the engine, so that the heap in
 same numbers. 25 % of the events go to a random entity.
 """
 
-
 import math
 
 import numpy as np

@@ -1,6 +1,5 @@
 """The engine's face: arrays, actions, seeds, states, and what is legal when."""
 
-
 import gc
 import pickle
 import time
