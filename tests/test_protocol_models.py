@@ -106,6 +106,15 @@ def test_spin_model_with_a_rule_broken_is_refuted(tmp_path, model, defines, symp
     assert symptom in text
 
 
+@pytest.mark.parametrize("name", ["phase", "hazard"])
+def test_relacy_models_document_each_broken_variant_that_is_tested(name):
+    text = (MODELS / "relacy" / f"{name}.cpp").read_text()
+    named = set(re.findall(r"^ \*   (BUG_\w+)", text, re.M))
+    used = set(re.findall(r"#ifn?def (BUG_\w+)", text))
+    tested = set(re.findall(rf'\("{name}", "(BUG_\w+)"', Path(__file__).read_text()))
+    assert named == used == tested
+
+
 def test_spin_models_document_each_broken_variant_that_is_tested():
     for model in ("claim_mail.pml", "sleep.pml"):
         text = (MODELS / model).read_text()
@@ -198,10 +207,16 @@ def test_relacy_model_with_a_header_weakened_is_refuted(tmp_path, name, change, 
         ("phase", "BUG_DONE", ()),
         ("phase", "BUG_FLUSH", ()),
         ("phase", "BUG_EARLY", ()),
+        ("phase", "BUG_BULLETIN", ()),
         ("phase", "BUG_BULLETIN", ("full", 2)),
+        ("phase", "BUG_WORD", ()),
+        ("phase", "BUG_ZERO", ()),
+        ("phase", "BUG_ZERO", ("full", 2)),
+        ("phase", "BUG_FILE", ()),
         ("hazard", "BUG_ANNOUNCE", ()),
         ("hazard", "BUG_LOOK", ()),
         ("hazard", "BUG_FORGET", ()),
+        ("hazard", "BUG_SAME", ()),
     ],
 )
 def test_relacy_model_with_a_rule_broken_is_refuted(tmp_path, name, define, how):

@@ -81,6 +81,17 @@ content content_of(uint64_t number)
 uint64_t what_of(content c) { return (uint64_t)c.kind << 60 | (uint64_t)c.window; }
 uint64_t value_of(content c) { return (uint64_t)c.window * 1000 + c.kind; }
 
+bool random_runs; /* else a full search, where each choice would multiply what there is to look at */
+
+unsigned chance(unsigned n) { return random_runs ? rl::rand(n) : 0; }
+
+/* Now and then a thread is held up for long, as by another that has its core. */
+void dawdle()
+{
+    if (chance(8) == 1)
+        for (int k = 0; k < 60; k++) rl::yield(1, $);
+}
+
 /* Letters that a shard has had from each other one before a window. */
 int before_window(int window) { return window - 1 < SENDING ? window - 1 : SENDING; }
 
@@ -153,15 +164,20 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
 #ifndef BUG_ZERO
         seer_store(&b->number, (uint64_t)0, relaxed);
 #endif
+        dawdle();
         STORE_(&b->what, what_of(c), SAY);
+        dawdle();
         STORE_(&b->value, value_of(c), SAY);
 #ifdef BUG_WORD
         seer_store(&b->number, number, release);
+        dawdle();
         seer_word_set(&phase, number);
 #else
         seer_word_set(&phase, number);
+        dawdle();
         seer_store(&b->number, number, release);
 #endif
+        dawdle();
         seer_word_wake(&phase);
     }
 
@@ -174,7 +190,9 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
     {
         bulletin *b = &bulletins[number & 1];
         if (seer_load(&b->number, acquire) != number) return false;
-        uint64_t what = LOAD_(&b->what, HEAR), value = LOAD_(&b->value, HEAR);
+        uint64_t what = LOAD_(&b->what, HEAR);
+        dawdle();
+        uint64_t value = LOAD_(&b->value, HEAR);
 #ifndef BUG_BULLETIN
         if (seer_load(&b->number, relaxed) != number) return false;
 #endif
@@ -320,7 +338,7 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
         for (int k = SHARDS; k-- > 0;)
             if (count_done(w, me, take_shard(w, k, c, number))) return true;
         /* Spinning is the same as sleeping early, and waking early: sleep.cpp looks closer. */
-        if (rl::rand(2)) {
+        if (chance(2)) {
             for (int k = 0; k < 4; k++) {
                 if (next_is_open(number)) return false;
                 rl::yield(1, $);
@@ -333,7 +351,7 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
     bool linger(unsigned me, uint64_t number)
     {
         if (me == 0) return false;
-        for (unsigned k = rl::rand(3) * 3; k > 0; k--) {
+        for (unsigned k = chance(3) * 3; k > 0; k--) {
             if (next_is_open(number)) return true;
             rl::yield(1, $);
         }
@@ -407,5 +425,6 @@ struct phase_test : rl::test_suite<phase_test, WORKERS> {
 
 int main(int argc, char **argv)
 {
+    random_runs = argc < 2 || strcmp(argv[1], "full");
     return seer_model_main<phase_test>(argc, argv, 50000);
 }
