@@ -54,8 +54,8 @@ def _one_at_a_time(
                     f"{self._name}.{method.__name__}(): another call into this engine is running; "
                     "use one engine per thread"
                 )
-            if self._status in ("closed", "forked") and method.__name__ != "close":
-                raise self._unusable(method.__name__)
+            if method.__name__ != "close":
+                self._must_be_open(method.__name__)
             return method(self, *args, **kwargs)
         finally:
             if "by" in held and held["by"] is token:
@@ -277,7 +277,7 @@ class Engine:
 
     def time(self, world: int = 0) -> float:
         """Simulated time since a world's reset, s."""
-        return self._clock(world, "time")[0] * self.spec.tick
+        return self.spec.seconds(self._clock(world, "time")[0])
 
     def steps(self, world: int = 0) -> int:
         """Steps since a world's reset."""
@@ -400,7 +400,8 @@ class Engine:
         return ClosedError(f"{self._name}.{what}(): the engine has been closed")
 
     def _must_be_open(self, what: str) -> None:
-        if self._status in ("closed", "forked"):
+        # When the process ends the finalizer runs first, and other objects may come after it.
+        if self._status in ("closed", "forked") or not self._finalizer.alive:
             raise self._unusable(what)
 
     def _clock(self, world: int, what: str) -> tuple[int, int]:

@@ -75,7 +75,7 @@ class Words:
         self.fault = fault
 
     def seconds(self, ticks: int) -> str:
-        return f"{ticks * self.spec.tick:.9g} s"
+        return f"{self.spec.seconds(ticks):.9g} s"
 
     def entity(self, number: int) -> str:
         for group in self.spec.groups:
@@ -299,8 +299,8 @@ def exception(spec: Any, fault: Fault, fallback: str = "") -> SeerError:
         kind=spec.kinds[fault.kind].name if has_kind else None,
         sweep=spec.sweeps[fault.sweep].name if has_sweep else None,
         round=fault.round,
-        time=fault.time * spec.tick,
-        event_time=fault.event_time * spec.tick,
+        time=spec.seconds(fault.time),
+        event_time=spec.seconds(fault.event_time),
         limit=fault.limit,
         user_code=fault.user_code,
         others=fault.others,

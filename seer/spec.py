@@ -132,6 +132,14 @@ class ModelSpec:
     entities: int
     hash: str = field(repr=False, default="")
 
+    def seconds(self, ticks: int) -> float:
+        """Ticks in seconds, the double that is nearest where the tick is a fraction 1/n of one."""
+        # 1e-9 has no exact double, its inverse has: 300_000_000 ticks are 0.3 s.
+        inverse = 1.0 / self.tick
+        if 1.0 < inverse < 2.0**53 and 1.0 / round(inverse) == self.tick:
+            return ticks / round(inverse)
+        return ticks * self.tick
+
     def column(self, name: str) -> Column:
         """A column by name; KeyError if there is none."""
         return self.columns[self.column_index(name)]

@@ -243,7 +243,7 @@ def _first_difference(
         if found is not None:
             world, what, entity, left, right = found
             return Difference(
-                pool, step, step * spec.step * spec.tick, world, what, entity, left, right
+                pool, step, spec.seconds(step * spec.step), world, what, entity, left, right
             )
     return None
 

@@ -1,5 +1,6 @@
 """The engine's face: arrays, actions, seeds, states, and what is legal when."""
 
+import dataclasses
 import gc
 import pickle
 import time
@@ -649,3 +650,21 @@ def test_native_functions_replace_methods():
         engine.reset(seed=1)
         engine.step([[1, 1]])
     assert calls == [(0, 2, 0)]
+
+
+def test_simulated_time_is_the_nearest_double(make):
+    engine = make()
+    engine.reset(seed=1)
+    for step in range(1, 12):
+        engine.step()
+        assert engine.time() == round(step * engine.spec.step / 10**9, 12)
+
+
+@pytest.mark.parametrize(
+    ("tick", "ticks", "seconds"),
+    [(1e-9, 30_000_000_000, 30.0), (1e-9, 300_000_000, 0.3), (1.0, 7, 7.0), (0.3, 10, 3.0),
+     (2.5, 4, 10.0), (1e-3, 3, 0.003), (5e-324, 1, 5e-324)],
+)  # fmt: skip
+def test_ticks_in_seconds(tick, ticks, seconds):
+    spec = dataclasses.replace(Walkers().spec, tick=tick)
+    assert spec.seconds(ticks) == seconds

@@ -381,3 +381,27 @@ def test_the_pool_uses_no_time_when_nothing_steps():
         before = sum(psutil.Process().cpu_times()[:2])
         time.sleep(0.3)
         assert sum(psutil.Process().cpu_times()[:2]) - before < 0.1
+
+
+def test_an_engine_that_is_used_when_the_process_has_ended_says_so():
+    code, output = run_python("""
+        import seer
+        from test_faults_process import Long
+
+        class Late:
+            def __del__(self):
+                for call in (engine.step, engine.counters, engine.time):
+                    try:
+                        call()
+                    except seer.errors.ClosedError as error:
+                        print(error, flush=True)
+                engine.close()
+
+        engine = seer.Engine(Long(events=3))
+        engine.reset(seed=1)
+        late = Late()
+        engine.step()
+    """)
+    assert code == 0
+    lines = output.splitlines()
+    assert len(lines) == 3 and all("has been closed" in line for line in lines), output
