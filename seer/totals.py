@@ -6,6 +6,7 @@ not depend on who computes which block.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def reduce_rows(total: Any, column: Any, rows: Any, alive: Any) -> Any:
         for an id.
     """
     worlds, first, count = len(rows), column.group.first, column.group.count
-    values = rows.reshape(worlds, count, -1)[:, :, total.item].astype(np.float64)
+    values = rows.reshape(worlds, count, math.prod(rows.shape[2:]))  # count may be 0
+    values = values[:, :, total.item].astype(np.float64)
     living = np.ones((worlds, count), bool)
     if total.alive_only:
         living = alive[:, first : first + count] != 0
@@ -38,7 +40,8 @@ def reduce_rows(total: Any, column: Any, rows: Any, alive: Any) -> Any:
         padded = np.zeros((worlds, blocks * BLOCK))
         padded[:, :count] = np.where(living, values, 0.0)
         parts = np.cumsum(padded.reshape(worlds, blocks, BLOCK), axis=2)[:, :, -1]
-        result = np.cumsum(parts, axis=1)[:, -1] if blocks else np.zeros(worlds)
+        # The core's sums start at 0, so that none is -0.
+        result = np.cumsum(parts, axis=1)[:, -1] + 0.0 if blocks else np.zeros(worlds)
         if total.op == "mean":
             with np.errstate(invalid="ignore"):
                 result = result / living.sum(axis=1)

@@ -428,3 +428,45 @@ def test_rows_that_are_read_can_not_be_written():
     with pytest.raises(seer.errors.HandlerError) as caught:
         broken(body)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+class Totals(seer.EventModel):
+    """Every reduction, over a group that may have nobody."""
+
+    many = seer.param(0, low=0)
+    groups = {"ghost": "many", "node": 2}
+    cold = seer.column("f8", (2, 2), of="ghost", initial=-0.0)
+    got = seer.column("f8", 6, of="node")
+    a = seer.total("sum", "cold", 3)
+    b = seer.total("mean", "cold", 3)
+    c = seer.total("min", "cold", 3)
+    d = seer.total("max", "cold", 3)
+    e = seer.total("argmin", "cold", 3)
+    f = seer.total("argmax", "cold", 3, alive_only=True)
+
+    @seer.sweep(over="node")
+    def note(ctx, s, i):
+        s.got[i, 0] = s.total.a
+        s.got[i, 1] = s.total.b
+        s.got[i, 2] = s.total.c
+        s.got[i, 3] = s.total.d
+        s.got[i, 4] = s.total.e
+        s.got[i, 5] = s.total.f
+
+
+@pytest.mark.parametrize(("many", "expected"), [
+    (0, [0.0, np.nan, np.nan, np.nan, -1.0, -1.0]),
+    (256, [0.0, 0.0, -0.0, -0.0, 0.0, 0.0]),
+    (300, [0.0, 0.0, -0.0, -0.0, 0.0, 0.0]),
+])  # fmt: skip
+def test_totals_over_nobody_and_over_minus_zero(many, expected):
+    for compiled in (True, False):
+        with seer.Engine(Totals(many=many), worlds=2, compiled=compiled) as engine:
+            engine.reset(seed=1)
+            engine.step()
+            got = np.array(engine.columns["got"])
+            assert np.array_equal(got, np.broadcast_to(expected, (2, 2, 6)), equal_nan=True)
+            number = ~np.isnan(expected)
+            assert np.array_equal(np.signbit(got[0, 0])[number], np.signbit(expected)[number])
+            outside = [engine.totals[name][1] for name in "abcdef"]
+            assert np.array_equal(outside, expected, equal_nan=True)
