@@ -148,9 +148,33 @@ static void mix_world_equals_a_single_world_with_its_seed(void)
     mix_free_columns(&one);
 }
 
+/* The comparison itself: what differs in a single place is found, and counts for the whole program. */
+static void mix_compare_finds_what_differs(void)
+{
+    const mix_case *c = &cases[6];
+    mix_columns one, other;
+    mix_totals totals;
+    mix_pending pending, less;
+    mix_oracle(&c->options, 9, 2, &one, &totals, &pending);
+    mix_oracle(&c->options, 9, 2, &other, &totals, &less);
+    int before = failures;
+    mix_compare(&c->options, &one, &other, &pending, &less, "the same");
+    EQUAL(failures, before, "two runs of the oracle");
+    fprintf(stderr, "two failures that are meant:\n");
+    other.hash[17] ^= 1;
+    less.events[3].sequence++;
+    mix_compare(&c->options, &one, &other, &pending, &less, "spoilt");
+    int found = failures - before;
+    failures = before;
+    EQUAL(found, 2, "differences found");
+    mix_free_columns(&one), mix_free_columns(&other);
+    mix_free_pending(&pending), mix_free_pending(&less);
+}
+
 int main(int argc, char **argv)
 {
     long_run = argc > 1 && !strcmp(argv[1], "long");
+    TEST(mix_compare_finds_what_differs);
     TEST(mix_on_every_pool_gives_the_oracles_results);
     TEST(mix_when_the_pool_changes_between_steps_is_the_same);
     TEST(mix_world_equals_a_single_world_with_its_seed);
