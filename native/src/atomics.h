@@ -20,14 +20,20 @@
     (p)->compare_exchange_strong(*(expected), (v), rl::mo_##order, $, rl::mo_##failure, $)
 #else
 #include <stdatomic.h>
+#ifdef SEER_SLOW
+void seer_slow(void); /* tests: holds the thread up now and then, so that others overtake it */
+#else
+#define seer_slow() ((void)0)
+#endif
 #define SEER_ATOMIC(T) _Atomic(T)
-#define seer_load(p, order) atomic_load_explicit((p), memory_order_##order)
-#define seer_store(p, v, order) atomic_store_explicit((p), (v), memory_order_##order)
-#define seer_add(p, v, order) atomic_fetch_add_explicit((p), (v), memory_order_##order)
-#define seer_exchange(p, v, order) atomic_exchange_explicit((p), (v), memory_order_##order)
+#define seer_load(p, order) (seer_slow(), atomic_load_explicit((p), memory_order_##order))
+#define seer_store(p, v, order) (seer_slow(), atomic_store_explicit((p), (v), memory_order_##order))
+#define seer_add(p, v, order) (seer_slow(), atomic_fetch_add_explicit((p), (v), memory_order_##order))
+#define seer_exchange(p, v, order) (seer_slow(), atomic_exchange_explicit((p), (v), memory_order_##order))
 #define seer_cas(p, expected, v, order, failure)                                                  \
-    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_##order,           \
-                                            memory_order_##failure)
+    (seer_slow(), atomic_compare_exchange_strong_explicit((p), (expected), (v),                   \
+                                                          memory_order_##order,                   \
+                                                          memory_order_##failure))
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -11,7 +11,9 @@
 
 #define SEER_COLUMNS_MAX 64
 #define SEER_NEAR_WIDTH 4 /* candidates looked at together; arrays have room for as many more */
+#ifndef SEER_CALL_NS
 #define SEER_CALL_NS 20000000 /* after which a call returns to let signals run */
+#endif
 
 enum seer_phase_kind { SEER_PHASE_END, SEER_PHASE_PAUSE, SEER_PHASE_WINDOW, SEER_PHASE_SWEEP,
                        SEER_PHASE_PUBLISH, SEER_PHASE_FILE };

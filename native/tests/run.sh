@@ -26,6 +26,13 @@ build() # name, flags
     for program in test_queue test_mix test_limits test_life test_calls soak history; do
         $CC $flags "$program.c" "$out"/*.o -o "$out/$program" -lpthread -lm
     done
+    # once more, with a core whose threads are held up anywhere and whose calls pause all the time
+    mkdir -p "$out/slow"
+    rm -f "$out"/slow/*.o
+    for source in ../src/*.c mix.c mix_oracle.c; do
+        $CC $flags -DSEER_SLOW -DSEER_CALL_NS=0 -c "$source" -o "$out/slow/$(basename "$source" .c).o"
+    done
+    $CC $flags test_stress.c "$out"/slow/*.o -o "$out/test_stress" -lpthread -lm
 }
 
 tests() # name
@@ -42,6 +49,7 @@ tests() # name
     "$out/test_limits"
     "$out/test_life"
     "$out/test_calls"
+    "$out/test_stress"
 }
 
 plain()
