@@ -23,7 +23,7 @@ static inline int seer_claim_free(seer_claim *claim, uint64_t phase)
 static inline int seer_claim_take(seer_claim *claim, uint64_t phase)
 {
     uint64_t expected = phase - 1;
-    /* relaxed: the shard's contents were handed over by the phase word ([P1], [P2]); this CAS only
+    /* relaxed: the shard's contents were handed over by the bulletin ([B3], [B4]); this CAS only
      * chooses one among those who have read it. */
     return seer_cas(&claim->phase, &expected, phase, relaxed, relaxed);
 }

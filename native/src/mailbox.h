@@ -35,8 +35,8 @@ static inline unsigned seer_mail_push(seer_mailbox *box, seer_batch *batch)
 
 static inline seer_batch *seer_mail_take(seer_mailbox *box)
 {
-    /* relaxed: what was pushed before this phase is visible through the phase word [P1]; an empty
-     * mailbox is spared the exchange. */
+    /* relaxed: what was pushed before this phase is visible through [G1] and [B3] of lanes.c,
+     * or because one worker runs all; an empty mailbox is spared the exchange. */
     if (!seer_load(&box->top, relaxed)) return 0;
     /* [M2] acquire: pairs with [M1]; the batches below are whole. */
     return seer_exchange(&box->top, (seer_batch *)0, acquire);

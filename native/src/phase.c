@@ -55,6 +55,7 @@ static int over_capacity(seer_worker *w, seer_world *v)
 static int time_to_pause(seer_worker *w)
 {
     seer_engine *e = w->engine;
+    /* relaxed: a request that carries nothing */
     if (e->pool.axis == SEER_AXIS_WORLDS && seer_load(&e->pause_wanted, relaxed)) return 1;
     if (w->until_look > 0 && --w->until_look > 0) return 0;
     /* about every millisecond, so that a look costs nothing where phases are short */
@@ -214,6 +215,7 @@ static int windows_shared(seer_engine *e, const seer_world *v)
         return (int)t->shared;
     }
     seer_meter(e, v, 0);
+    /* relaxed: a hint */
     if (t->warming && t->shared && !(seer_load(&e->present, relaxed) & ~UINT64_C(1)) &&
         t->waited++ < WAITING) {
         t->left = WARMING; /* no helper has turned up: to wake one takes long, and only once */

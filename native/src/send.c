@@ -39,7 +39,7 @@ void seer_report(seer_worker *w, const seer_fault *fault)
     seer_fault complete = *fault;
     complete.handler = w->kind;
     seer_merge_fault(&w->fault, &complete);
-    /* relaxed: the closer reads it after the agreement [G1], [G2] */
+    /* relaxed: the closer reads it after the agreement [G1] or [C1] */
     seer_store(&w->engine->fault_seen, 1u, relaxed);
 }
 

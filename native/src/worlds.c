@@ -58,6 +58,7 @@ void seer_share_worlds(seer_worker *w)
     uint64_t done;
     while ((done = seer_word_look(&e->completed)) != blocks - left) { /* [C2] acquire */
         int64_t now = seer_clock();
+        /* relaxed: a request that carries nothing */
         if (now >= e->deadline) seer_store(&e->pause_wanted, 1u, relaxed);
         if (now < sleep_at) {
             for (int k = 0; k < 8; k++) seer_pause();
