@@ -181,8 +181,7 @@ static int make_shards(seer_engine *e)
             s->map_summary = s->map_stride - (s->count + 63) / 64;
             s->buckets = e->buckets;
             s->lane_capacity = m->lane_capacity;
-            seer_store(&s->claim.phase, e->phase_number, relaxed);
-            seer_shard_clear(s, seer_bucket(e->buckets, v->tick));
+            seer_store(&s->claim.phase, e->phase_number, relaxed); /* relaxed: nobody helps now */
         }
     }
     return 1;
@@ -206,11 +205,7 @@ static int make_workers(seer_engine *e)
         w->shift = e->shift;
         w->heaviest = k;
         w->shuffle = e->pool.shuffle ? e->pool.shuffle + k * 7919u : 0;
-        w->ids = get(e, (size_t)1 << (e->shards > 1 ? e->shift : 0), sizeof *w->ids);
-        if (e->shards == 1) {
-            free(w->ids);
-            w->ids = get(e, m->entities, sizeof *w->ids);
-        }
+        w->ids = get(e, e->shards > 1 ? (size_t)1 << e->shift : m->entities, sizeof *w->ids);
         w->found = get(e, m->grids ? m->entities + SEER_NEAR_WIDTH : 0, sizeof *w->found);
         w->table = get(e, 2 * m->columns, sizeof *w->table);
         w->per_kind = get(e, m->kinds, sizeof *w->per_kind);
@@ -221,9 +216,19 @@ static int make_workers(seer_engine *e)
         w->ctx = (seer_ctx){.entities = m->entities, .columns = (char *const *)w->table,
                             .params = m->param, .found = w->found,
                             .seconds_per_tick = m->seconds_per_tick};
-        seer_store(&e->gather.slot[k].key, UINT64_MAX, relaxed);
+        seer_store(&e->gather.slot[k].key, UINT64_MAX, relaxed); /* relaxed: nobody helps now */
     }
     return 1;
+}
+
+/* Makes what the pool decides: shards, whose lanes are still to be cleared, and workers. */
+static int make_parts(seer_engine *e)
+{
+    uint64_t before = e->bytes;
+    plan_shards(e);
+    int made = make_shards(e) && make_workers(e);
+    e->pool_bytes = e->bytes - before;
+    return made;
 }
 
 static int make_worlds(seer_engine *e)
@@ -285,12 +290,13 @@ static int build(seer_engine *e)
     e->phase_number = 1;
     seer_store(&e->board.phase.value, UINT64_C(1), relaxed); /* END: nothing to help with */
     seer_store(&e->board.bulletin[1].number, UINT64_C(1), relaxed);
-    plan_shards(e);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
     e->sweeps = get(e, m->sweeps, sizeof *e->sweeps);
     e->per_kind_before = get(e, m->kinds, sizeof(uint64_t));
-    if (!e->lanes || !e->sweeps || !e->per_kind_before || !make_worlds(e) || !make_shards(e) || !make_workers(e))
+    if (!e->lanes || !e->sweeps || !e->per_kind_before || !make_worlds(e) || !make_parts(e))
         return -SEER_ENOMEM;
+    for (uint32_t k = 0; k < m->worlds; k++)
+        for (uint32_t j = 0; j < e->shards; j++) seer_shard_clear(&e->world[k].shards[j], 0);
     return 0;
 }
 
@@ -362,7 +368,30 @@ void seer_clear_world(seer_engine *e, seer_world *v, uint64_t seed, uint64_t epi
 
 /* ---- another pool ------------------------------------------------------------- */
 
-/* With the engine entered. */
+/* What is made anew. */
+typedef struct parts {
+    seer_pool_config pool;
+    uint32_t threads, shards, shift, fine;
+    seer_worker *worker;
+    seer_outbox *outboxes;
+    seer_shard *all_shards;
+    uint64_t *maps, bytes, pool_bytes;
+} parts;
+
+static void swap_parts(seer_engine *e, parts *p)
+{
+    parts old = {e->pool, e->threads, e->shards, e->shift, e->fine, e->worker, e->outboxes,
+                 e->all_shards, e->maps, e->bytes, e->pool_bytes};
+    e->pool = p->pool, e->threads = p->threads, e->shards = p->shards, e->shift = p->shift;
+    e->fine = p->fine, e->worker = p->worker, e->outboxes = p->outboxes;
+    e->all_shards = p->all_shards, e->maps = p->maps, e->bytes = p->bytes, e->pool_bytes = p->pool_bytes;
+    for (uint32_t k = 0; e->all_shards && k < e->model.worlds; k++)
+        e->world[k].shards = e->all_shards + (size_t)k * e->shards;
+    *p = old;
+}
+
+/* With the engine entered. Short of memory, the engine stays as it is, or, when its events cannot be
+ * filed any more, waits for a reset. */
 static int rebuild(seer_engine *e, seer_pool_config pool, uint32_t fine)
 {
     const seer_model *m = &e->model;
@@ -378,6 +407,15 @@ static int rebuild(seer_engine *e, seer_pool_config pool, uint32_t fine)
     if (code) goto out;
 
     seer_pool_forget(e);
+    parts other = {.pool = pool, .threads = pool.threads, .fine = fine, .bytes = e->bytes};
+    swap_parts(e, &other);
+    if (!make_parts(e)) {
+        free_workers(e);
+        free_shards(e);
+        code = -SEER_ENOMEM;
+    }
+    swap_parts(e, &other);
+    if (code) goto out;
     for (uint32_t k = 0; k < m->worlds; k++) {
         size_t row = (size_t)k * m->entities;
         seer_engine_export(e, k, events + at, wide + at * SEER_WIDE_BYTES, lengths + row, sequences + row);
@@ -390,24 +428,27 @@ static int rebuild(seer_engine *e, seer_pool_config pool, uint32_t fine)
     e->counters_before = counters;
     free_workers(e);
     free_shards(e);
-    e->pool = pool;
-    e->threads = pool.threads;
-    e->fine = fine;
+    swap_parts(e, &other);
+    e->bytes -= other.pool_bytes;
     e->windows = (seer_tuner){0};
     memset(e->sweeps, 0, m->sweeps * sizeof *e->sweeps);
     seer_store(&e->present, UINT64_C(0), relaxed); /* relaxed: nobody helps now */
-    plan_shards(e);
-    if (!make_shards(e) || !make_workers(e)) {
-        free_workers(e); /* unusable from now on, which the next call tells */
-        code = -SEER_ENOMEM;
-    }
     at = 0;
-    for (uint32_t k = 0; !code && k < m->worlds; k++) {
+    for (uint32_t k = 0; k < m->worlds; k++) {
         size_t row = (size_t)k * m->entities;
-        uint64_t count = e->world[k].pending;
-        code = seer_file_all(e, &e->world[k], events + at, wide + at * SEER_WIDE_BYTES, lengths + row,
-                             sequences + row);
+        seer_world *v = &e->world[k];
+        uint64_t count = v->pending;
+        int filed = seer_file_all(e, v, events + at, wide + at * SEER_WIDE_BYTES, lengths + row,
+                                  sequences + row);
         at += count;
+        if (!filed) continue;
+        for (uint32_t j = 0; j < e->shards; j++) seer_shard_clear(&v->shards[j], 0);
+        v->pending = 0;
+        v->failed = e->failed = 1;
+        e->fault = (seer_fault){.code = -filed, .world = k, .entity = SEER_NONE, .source = SEER_NONE,
+                                .target = SEER_NONE, .kind = SEER_NONE, .sweep = SEER_NONE,
+                                .handler = SEER_NONE, .time = v->tick, .event_time = v->tick};
+        code = filed;
     }
 out:
     free(events);
@@ -420,11 +461,9 @@ out:
 int seer_engine_set_pool(seer_engine *e, const seer_pool_config *pool)
 {
     if (!legal_pool(pool)) return -SEER_EINVAL;
-    uint32_t idle = 0;
-    if (!seer_cas(&e->stepping, &idle, 1u, acquire, relaxed)) return -SEER_EBUSY; /* as [E2] */
-    int code = e->paused ? -SEER_ESTATE : !e->worker ? -SEER_ENOMEM : rebuild(e, *pool, 0);
-    seer_store(&e->stepping, 0u, release); /* as [E1] */
-    return code;
+    int code = seer_engine_enter(e);
+    if (code) return code;
+    return seer_engine_leave(e, e->paused ? -SEER_ESTATE : rebuild(e, *pool, 0));
 }
 
 int seer_refine(seer_engine *e) { return rebuild(e, e->pool, 1); }

@@ -2,7 +2,7 @@
  *
  * A step of a world is a chain of phases (phase.c). Between two of them there is one closer: the
  * worker that finished the last shard, or the caller at the start. It decides the next phase, does
- * what is small by itself, and opens what is worth sharing by advancing the phase word. */
+ * what is small by itself, and opens what is worth sharing (lanes.c). */
 #include "engine.h"
 
 #include <string.h>
@@ -17,10 +17,11 @@
 void seer_clear_tally(seer_worker *w)
 {
     w->bid = UINT64_MAX;
-    w->bid_round = w->handled = w->sent = w->left = 0;
+    w->bid_round = w->left = 0;
+    w->handled = w->sent = 0;
 }
 
-void seer_tally(seer_worker *w, seer_world *v, uint64_t bid, uint32_t round, uint32_t handled,
+void seer_tally(seer_worker *w, seer_world *v, uint64_t bid, uint32_t round, uint64_t handled,
                 uint64_t sent)
 {
     v->bid = bid;
@@ -168,19 +169,15 @@ static int run(seer_engine *e)
     return -e->fault.code;
 }
 
-/* Enters the engine: one call at a time, in the process that made it. */
-static int enter(seer_engine *e)
+int seer_engine_enter(seer_engine *e)
 {
-    uint32_t idle = 0;
+    uint32_t found = 0, mine = seer_pool_forks() + 1;
     /* [E2] acquire: pairs with [E1]; the engine is as its last call left it. */
-    if (seer_cas(&e->stepping, &idle, 1u, acquire, relaxed)) {
-        seer_store(&e->forks, seer_pool_forks(), relaxed); /* relaxed: read after fork, by one thread */
-        return 0;
-    }
-    return seer_load(&e->forks, relaxed) != seer_pool_forks() ? -SEER_EFORKED : -SEER_EBUSY;
+    if (seer_cas(&e->stepping, &found, mine, acquire, relaxed)) return 0;
+    return found == mine ? -SEER_EBUSY : -SEER_EFORKED;
 }
 
-static int leave(seer_engine *e, int code)
+int seer_engine_leave(seer_engine *e, int code)
 {
     seer_store(&e->stepping, 0u, release); /* [E1] release: pairs with [E2] */
     return code;
@@ -192,7 +189,7 @@ static int run_and_leave(seer_engine *e)
     int code = run(e);
     seer_environment_leave(outer);
     e->paused = code == SEER_AGAIN;
-    return leave(e, code);
+    return seer_engine_leave(e, code);
 }
 
 static int start(seer_engine *e, uint32_t kind)
@@ -200,19 +197,21 @@ static int start(seer_engine *e, uint32_t kind)
     e->run = kind;
     e->call++;
     e->fault = (seer_fault){0};
-    seer_store(&e->fault_seen, 0u, relaxed); /* relaxed: no helper is at work yet */
+    seer_store(&e->fault_seen, 0u, relaxed); /* relaxed: no helper has a claim yet */
     return run_and_leave(e);
 }
 
 int seer_engine_step(seer_engine *e, const uint8_t *mask)
 {
-    int code = enter(e);
+    int code = seer_engine_enter(e);
     if (code) return code;
-    if (!e->worker) return leave(e, -SEER_ENOMEM);
-    if (e->failed || e->paused) return leave(e, -SEER_ESTATE);
+    if (e->failed || e->paused) return seer_engine_leave(e, -SEER_ESTATE);
     for (uint32_t k = 0; k < e->model.worlds; k++)
-        if ((!mask || mask[k]) && e->world[k].steps < 0) return leave(e, -SEER_ESTATE);
-    if (seer_worth_refining(e) && (code = seer_refine(e))) return leave(e, code);
+        if ((!mask || mask[k]) && e->world[k].steps < 0) return seer_engine_leave(e, -SEER_ESTATE);
+    if (seer_worth_refining(e)) {
+        code = seer_refine(e);
+        if (e->failed) return seer_engine_leave(e, code); /* else, short of memory, it goes on as it is */
+    }
     for (uint32_t k = 0; k < e->model.worlds; k++) e->world[k].busy = !mask || mask[k];
     return start(e, SEER_RUN_STEP);
 }
@@ -220,11 +219,10 @@ int seer_engine_step(seer_engine *e, const uint8_t *mask)
 int seer_engine_reset(seer_engine *e, const uint8_t *mask, const uint64_t *seeds,
                       const uint64_t *episodes)
 {
-    int code = enter(e);
+    int code = seer_engine_enter(e);
     if (code) return code;
-    if (!e->worker) return leave(e, -SEER_ENOMEM);
     for (uint32_t k = 0; k < e->model.worlds; k++)
-        if (e->world[k].failed && mask && !mask[k]) return leave(e, -SEER_ESTATE);
+        if (e->world[k].failed && mask && !mask[k]) return seer_engine_leave(e, -SEER_ESTATE);
     for (uint32_t k = 0; k < e->model.worlds; k++) {
         seer_world *v = &e->world[k];
         v->busy = !mask || mask[k];
@@ -237,9 +235,9 @@ int seer_engine_reset(seer_engine *e, const uint8_t *mask, const uint64_t *seeds
 
 int seer_engine_continue(seer_engine *e)
 {
-    int code = enter(e);
+    int code = seer_engine_enter(e);
     if (code) return code;
-    if (!e->paused) return leave(e, -SEER_ESTATE);
+    if (!e->paused) return seer_engine_leave(e, -SEER_ESTATE);
     return run_and_leave(e);
 }
 

@@ -35,6 +35,9 @@ static inline uint32_t seer_moves(const seer_phase *phase)
 }
 
 #define SEER_LEFT (UINT32_C(1) << 31)
+#ifndef SEER_TOLD_MAX
+#define SEER_TOLD_MAX (UINT64_C(1) << 30) /* events that a worker tells of in its slot */
+#endif
 
 enum { SEER_SWEEPS_MAX = 1 << 12 }; /* so that a phase fits into two words */
 
@@ -55,13 +58,14 @@ _Static_assert(sizeof(seer_board) == 64, "a phase is handed over in one line");
 /* What the workers of a phase tell its closer: in one line for up to three workers. */
 typedef struct seer_gather {
     _Alignas(SEER_APART) SEER_ATOMIC(uint64_t) done; /* shards finished; W: workers (add) */
-    uint64_t pad;
+    SEER_ATOMIC(uint32_t) more; /* 1: handled_more, sent_more */
     struct {
         SEER_ATOMIC(uint64_t) key;      /* bid: least bucket (lookahead 0: tick) of what is pending */
         SEER_ATOMIC(uint32_t) handled;  /* 1 + events; 0: took no part */
         SEER_ATOMIC(uint32_t) sent;     /* SEER_LEFT: mail, or a lane that may be too full */
     } slot[SEER_MAX_THREADS]; /* W: worker k, then the closer */
     SEER_ATOMIC(uint32_t) round[SEER_MAX_THREADS]; /* of a bid with lookahead 0 */
+    SEER_ATOMIC(uint64_t) handled_more, sent_more; /* what the slots have no room for */
 } seer_gather;
 
 typedef struct seer_cell_item {
@@ -143,7 +147,8 @@ typedef struct seer_worker {
     uint32_t shift;          /* entity >> shift is its shard */
     /* since the last agreement */
     uint64_t bid;
-    uint32_t bid_round, handled, sent;
+    uint64_t handled, sent;
+    uint32_t bid_round;
     uint32_t parity;         /* of the outboxes being filled */
     uint32_t letters;        /* batches with something in them */
     uint32_t *addressee;     /* (shards,) their shards */
@@ -197,7 +202,7 @@ struct seer_engine {
     seer_outbox *outboxes;   /* (threads, 2, shards) */
     uint32_t copied;         /* model's arrays are copies */
     uint32_t fine;           /* shards were made smaller by seer_refine */
-    uint64_t bytes;
+    uint64_t bytes, pool_bytes; /* all; of it workers and shards */
 
     seer_counters counters_before; /* of earlier pools */
     uint64_t *per_kind_before;     /* (kinds,) */
@@ -209,8 +214,7 @@ struct seer_engine {
     uint32_t failed;         /* only reset and close are legal */
     uint32_t paused;
     int64_t deadline;        /* ns: when to return to let signals run */
-    SEER_ATOMIC(uint32_t) forks; /* forks seen by the process when the call began */
-    SEER_ATOMIC(uint32_t) stepping; /* W: callers (CAS) */
+    SEER_ATOMIC(uint32_t) stepping; /* 1 + forks before the running call, else 0. W: callers (CAS) */
     SEER_ATOMIC(uint32_t) fault_seen; /* W: workers  R: closer */
     SEER_ATOMIC(uint32_t) pause_wanted; /* worlds axis. W: caller  R: workers */
     seer_fault fault;
@@ -264,7 +268,10 @@ void seer_clear_world(seer_engine *engine, seer_world *world, uint64_t seed, uin
 int seer_file_all(seer_engine *engine, seer_world *world, const seer_event *events, const char *wide,
                   const uint32_t *lengths, const uint32_t *sequences);
 
-/* engine.c */
+/* engine.c: enters the engine, one call at a time: 0, or -SEER_EBUSY, or -SEER_EFORKED when the call
+ * that has it was left behind by a fork; and leaves it, returning the code. */
+int seer_engine_enter(seer_engine *engine);
+int seer_engine_leave(seer_engine *engine, int code);
 void seer_engine_help(seer_engine *engine, uint32_t index); /* a pool's worker lends a hand */
 
 static inline uint32_t seer_world_index(const seer_engine *engine, const seer_world *world)

@@ -1,8 +1,8 @@
 /* lanes.c - several workers on one world: phases, claims of shards, and the agreement between.
  *
  * A phase ends when all shards are done, whoever did them. The worker that completes the count is
- * the closer: it alone decides what comes next, and opens that by advancing the phase word. Nobody
- * waits for a worker that holds no claim. */
+ * the closer: it alone decides what comes next, and opens that by a bulletin. All wait for those who
+ * hold a claim, and for the closer; nobody waits for anyone else. */
 #include "phase.h"
 #include "pool.h"
 #include "together.h"
@@ -62,9 +62,11 @@ static int read_bulletin(seer_engine *e, uint64_t number, seer_phase *phase)
 static uint64_t read_phase(seer_engine *e, seer_phase *phase)
 {
     uint64_t number;
-    do number = seer_word_look(&e->board.phase);
-    while (!read_bulletin(e, number, phase));
-    return number;
+    for (;;) {
+        number = seer_word_look(&e->board.phase);
+        if (read_bulletin(e, number, phase)) return number;
+        seer_pause();
+    }
 }
 
 static int take_shard(seer_worker *w, uint32_t k, const seer_phase *phase, uint64_t number)
@@ -128,9 +130,11 @@ static uint32_t run_home(seer_worker *w, const seer_phase *phase, uint64_t numbe
     seer_engine *e = w->engine;
     if (seer_unlikely(w->shuffle)) return run_shuffled(w, phase, number);
     if (e->threads <= 4) fetch_mail(w, phase, number);
-    uint32_t low = w->index, first = w->heaviest, most = 0, ran = 0;
+    uint32_t low = w->index, first = w->heaviest, ran = 0;
+    uint64_t most = 0;
     for (uint32_t k = low; k < e->shards; k += e->threads) {
-        uint32_t shard = k == low ? first : k == first ? low : k, before = w->handled;
+        uint32_t shard = k == low ? first : k == first ? low : k;
+        uint64_t before = w->handled;
         if (!take_shard(w, shard, phase, number)) continue;
         ran++;
         if (w->handled - before <= most) continue;
@@ -156,6 +160,17 @@ static uint32_t run_stolen(seer_worker *w, const seer_phase *phase, uint64_t num
     return 0;
 }
 
+/* A slot has room for so many events of a phase; all others are told of here. */
+static __attribute__((noinline, cold)) void tell_more(seer_worker *w)
+{
+    seer_gather *g = &w->engine->gather;
+    /* relaxed: published by [G1] */
+    seer_add(&g->handled_more, w->handled, relaxed);
+    seer_add(&g->sent_more, w->sent, relaxed);
+    seer_store(&g->more, 1u, relaxed);
+    w->handled = w->sent = 0;
+}
+
 /* Tells the closer; 1 if that is this worker now. */
 static int count_done(seer_worker *w, uint32_t shards)
 {
@@ -165,10 +180,11 @@ static int count_done(seer_worker *w, uint32_t shards)
     seer_prefetch(&g->done);
     if (w->letters) w->left = SEER_LEFT;
     seer_mail_out(w);
-    /* relaxed: published by [G1], and overwritten only after the next phase was opened */
+    if (seer_unlikely((w->handled | w->sent) >= SEER_TOLD_MAX)) tell_more(w);
+    /* relaxed: published by [G1], and overwritten only after the next phase was opened [B3] */
     seer_store(&g->slot[w->index].key, w->bid, relaxed);
-    seer_store(&g->slot[w->index].handled, w->handled + 1, relaxed);
-    seer_store(&g->slot[w->index].sent, w->sent | w->left, relaxed);
+    seer_store(&g->slot[w->index].handled, (uint32_t)w->handled + 1, relaxed);
+    seer_store(&g->slot[w->index].sent, (uint32_t)w->sent | w->left, relaxed);
     if (!e->model.lookahead) seer_store(&g->round[w->index], w->bid_round, relaxed);
     /* [G1] acq_rel: releases shards, mail and bids of this worker and, for the one that completes
      * the count, acquires those of all others. Pairs with itself. */
@@ -180,11 +196,10 @@ static void gather(seer_worker *w, seer_world *v)
     seer_engine *e = w->engine;
     seer_gather *g = &e->gather;
     uint64_t bid = UINT64_MAX, present = 0;
-    uint32_t round = 0, handled = 0;
-    uint64_t sent = 0;
-    uint32_t left = 0;
+    uint64_t handled = 0, sent = 0;
+    uint32_t round = 0, left = 0;
     for (uint32_t k = 0; k < e->threads; k++) {
-        /* relaxed: ordered by [G1]; what is reset is published by the phase word */
+        /* relaxed: ordered by [G1]; what is reset is published by [B3] */
         uint64_t key = seer_load(&g->slot[k].key, relaxed);
         uint32_t its = e->model.lookahead ? 0 : seer_load(&g->round[k], relaxed);
         if (key < bid || (key == bid && its < round)) {
@@ -203,11 +218,16 @@ static void gather(seer_worker *w, seer_world *v)
         seer_store(&g->slot[k].handled, 0u, relaxed);
         seer_store(&g->slot[k].sent, 0u, relaxed);
     }
+    if (seer_unlikely(seer_load(&g->more, relaxed))) { /* relaxed, as above */
+        handled += seer_exchange(&g->handled_more, UINT64_C(0), relaxed);
+        sent += seer_exchange(&g->sent_more, UINT64_C(0), relaxed);
+        seer_store(&g->more, 0u, relaxed);
+    }
     seer_store(&g->done, UINT64_C(0), relaxed);
     seer_tally(w, v, bid, round, handled, sent);
     seer_store(&e->present, present, relaxed); /* relaxed: a hint */
     v->mailed = left != 0;
-    if (seer_load(&e->fault_seen, relaxed)) v->failed = 1;
+    if (seer_load(&e->fault_seen, relaxed)) v->failed = 1; /* relaxed: ordered by [G1] */
 }
 
 /* Waits for the next phase; meanwhile helps those who are behind. 1 if it became the closer. */
@@ -278,7 +298,7 @@ seer_phase seer_help_world(seer_worker *w)
 seer_phase seer_share_world(seer_worker *w, seer_world *v, seer_phase phase)
 {
     seer_engine *e = w->engine;
-    /* The phases that ended other worlds had no claims. relaxed: published by the phase word; a late
+    /* The phases that ended other worlds had no claims. relaxed: published by [B3]; a late
      * CAS still fails, for the words only grow. */
     for (uint32_t k = 0; k < e->shards; k++)
         seer_store(&v->shards[k].claim.phase, e->phase_number, relaxed);

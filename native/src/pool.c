@@ -181,7 +181,7 @@ static int take(void)
     return seer_cas(&pool.taken, &free, 1u, acquire, relaxed);
 }
 
-static int held_by_fork;
+static _Thread_local int held_by_fork; /* several threads may fork at once */
 
 /* An idle pool is joined, so that parent and child both start from none; one that is in use stays
  * as it is. The child's engines that were stepping are told apart by the count of forks. */

@@ -9,7 +9,8 @@ void seer_engine_fault(const seer_engine *e, seer_fault *out) { *out = e->fault;
 void seer_engine_counters(const seer_engine *e, seer_counters *out, uint64_t *per_kind)
 {
     *out = e->counters_before;
-    if (per_kind) memcpy(per_kind, e->per_kind_before, e->model.kinds * sizeof *per_kind);
+    if (per_kind && per_kind != e->per_kind_before)
+        memcpy(per_kind, e->per_kind_before, e->model.kinds * sizeof *per_kind);
     for (uint32_t k = 0; k < e->threads; k++) {
         const seer_worker *w = &e->worker[k];
         const uint64_t *from = (const uint64_t *)&w->counters;
@@ -96,8 +97,8 @@ int seer_engine_import(seer_engine *e, uint32_t world, const seer_event *events,
                        uint64_t seed, uint64_t episode)
 {
     if (world >= e->model.worlds || steps < 0 || steps > SEER_TIME_MAX / e->model.step) return -SEER_EINVAL;
-    uint32_t idle = 0;
-    if (!seer_cas(&e->stepping, &idle, 1u, acquire, relaxed)) return -SEER_EBUSY; /* as [E2] */
+    int code = seer_engine_enter(e);
+    if (code) return code;
     seer_world *v = &e->world[world];
     v->steps = steps;
     v->tick = steps * e->model.step;
@@ -106,7 +107,7 @@ int seer_engine_import(seer_engine *e, uint32_t world, const seer_event *events,
     v->key = seer_mix_key(seed, episode);
     v->failed = v->busy = v->begun = v->mailed = 0;
     v->restored = 1;
-    int code = seer_file_all(e, v, events, wide, lengths, sequences);
+    code = seer_file_all(e, v, events, wide, lengths, sequences);
     if (code) {
         for (uint32_t k = 0; k < e->shards; k++) seer_shard_clear(&v->shards[k], 0);
         v->pending = 0;
@@ -116,6 +117,5 @@ int seer_engine_import(seer_engine *e, uint32_t world, const seer_event *events,
         e->failed = e->paused = 0;
         for (uint32_t k = 0; k < e->model.worlds; k++) e->failed |= e->world[k].failed;
     }
-    seer_store(&e->stepping, 0u, release); /* as [E1] */
-    return code;
+    return seer_engine_leave(e, code);
 }

@@ -10,7 +10,7 @@
 /* engine.c: what a worker has done since the last agreement, and telling a world of it. */
 void seer_clear_tally(seer_worker *worker);
 void seer_tally(seer_worker *worker, seer_world *world, uint64_t bid, uint32_t round,
-                uint32_t handled, uint64_t sent);
+                uint64_t handled, uint64_t sent);
 /* Goes on with a world until a phase is worth sharing, or the world is through or has to pause. */
 seer_phase seer_proceed(seer_worker *worker, seer_world *world);
 /* Goes on with one world of the worlds axis, by itself. */

@@ -105,7 +105,8 @@ static inline void fetch_ahead(const seer_worker *w, const seer_shard *shard, ui
 static inline void fetch_rest(const seer_shard *shard, uint32_t i)
 {
     const seer_lane *lane = &shard->lanes[i];
-    seer_prefetch(lane->rest + lane->count - 1);
+    /* in numbers: rest may be NULL */
+    seer_prefetch((void *)((uintptr_t)lane->rest + (lane->count - (size_t)1) * sizeof *lane->rest));
 }
 
 static void handler_failed(seer_worker *w, const seer_event *event)
@@ -128,7 +129,7 @@ static inline void run_lane(seer_worker *w, seer_shard *shard, uint32_t i, int64
     const uint8_t *alive = (const uint8_t *)w->table[2 * SEER_COL_ALIVE] + entity;
     lane->slot = SEER_SLOT_NONE;
     w->running = w->ctx.entity = entity;
-    uint32_t handled = 0;
+    uint64_t handled = 0;
     while (instant ? lane->head.time == limit && lane->head.round == round : lane->head.time < limit) {
         seer_event copy; /* the lane changes while it is handled */
         const seer_event *event = &copy;

@@ -32,7 +32,7 @@ build() # name, flags
     for source in ../src/*.c mix.c mix_oracle.c; do
         $CC $flags -DSEER_SLOW -DSEER_CALL_NS=0 -c "$source" -o "$out/slow/$(basename "$source" .c).o"
     done
-    $CC $flags test_stress.c "$out"/slow/*.o -o "$out/test_stress" -lpthread -lm
+    $CC $flags -Wl,--wrap=aligned_alloc test_stress.c "$out"/slow/*.o -o "$out/test_stress" -lpthread -lm
 }
 
 tests() # name

@@ -19,13 +19,15 @@
 
 /* ---- held up ------------------------------------------------------------------------- */
 
-static volatile uint32_t slowness; /* one atomic operation in so many is held up; 0: none */
+/* One atomic operation in so many is held up; 0: none. Relaxed, so that it orders nothing else. */
+static uint32_t slowness_;
+static void slowness(uint32_t often) { __atomic_store_n(&slowness_, often, __ATOMIC_RELAXED); }
 
 void seer_slow(void);
 void seer_slow(void)
 {
     static _Thread_local uint64_t state;
-    uint32_t often = slowness;
+    uint32_t often = __atomic_load_n(&slowness_, __ATOMIC_RELAXED);
     if (!often) return;
     if (!state) state = (uint64_t)(uintptr_t)&state;
     uint64_t r = dice(&state);
@@ -37,13 +39,13 @@ void seer_slow(void)
     }
 }
 
-static volatile int noisy;
+static int noisy;
 
 /* Wants a CPU of its own, and lets go of it at odd times. */
 static void *noise(void *argument)
 {
     uint64_t state = (uint64_t)(uintptr_t)argument;
-    while (noisy) {
+    while (__atomic_load_n(&noisy, __ATOMIC_RELAXED)) {
         for (volatile uint32_t k = dice(&state) & 0x7fff; k > 0;) k = k - 1;
         sched_yield();
     }
@@ -141,11 +143,11 @@ static void many_runs(uint64_t state, int runs, const char *what)
     int pauses = 0;
     for (int k = 0; k < runs && failures < 20; k++) {
         run x = any_run(&state);
-        slowness = 2u << k % 8;
+        slowness(2u << k % 8);
         make(&x);
         reset(&x);
         for (int s = 0; s < x.steps; s++) step(&x);
-        slowness = 0;
+        slowness(0);
         compare(&x, what);
         unmake(&x);
         pauses += x.pauses;
@@ -162,10 +164,10 @@ static void steps_that_pause_all_the_time_give_the_oracles_results(void)
 static void steps_among_threads_that_take_the_cpus_give_the_oracles_results(void)
 {
     pthread_t thread[3];
-    noisy = 1;
+    __atomic_store_n(&noisy, 1, __ATOMIC_RELAXED);
     for (uintptr_t k = 0; k < 3; k++) pthread_create(&thread[k], NULL, noise, (void *)(k + 1));
     many_runs(2, 300 / LESS, "preempted");
-    noisy = 0;
+    __atomic_store_n(&noisy, 0, __ATOMIC_RELAXED);
     for (int k = 0; k < 3; k++) pthread_join(thread[k], NULL);
 }
 
@@ -175,7 +177,7 @@ static void pools_changed_between_all_calls_give_the_oracles_results(void)
     uint64_t state = 3;
     for (int k = 0; k < 200 / LESS && failures < 20; k++) {
         run x = any_run(&state);
-        slowness = 4u << k % 6;
+        slowness(4u << k % 6);
         make(&x);
         for (int s = -1; s < x.steps; s++) {
             seer_pool_config pool = any_run(&state).pool;
@@ -195,10 +197,61 @@ static void pools_changed_between_all_calls_give_the_oracles_results(void)
                 x.code = seer_engine_continue(x.engine);
             }
         }
-        slowness = 0;
+        slowness(0);
         compare(&x, "changed pools");
         unmake(&x);
     }
+}
+
+static long allocations_left = -1; /* until one fails, -1: none does */
+
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    if (allocations_left > 0) allocations_left--;
+    return allocations_left == 0 ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+/* An engine that was refused memory by set_pool goes on as before, or says that it needs a reset. */
+static void pools_changed_while_memory_is_short_give_the_oracles_results_or_none(void)
+{
+    uint64_t state = 8;
+    int kept = 0, lost = 0, fine = 0;
+    for (int k = 0; k < 300 / LESS && failures < 20; k++) {
+        run x = any_run(&state);
+        x.options.tokens = 4;
+        make(&x);
+        reset(&x);
+        step(&x);
+        seer_pool_config pool = any_run(&state).pool;
+        uint64_t memory = seer_engine_memory(x.engine);
+        allocations_left = 1 + k % 60;
+        int code = seer_engine_set_pool(x.engine, &pool);
+        allocations_left = -1;
+        CHECK(code == 0 || code == -SEER_ENOMEM, "run %d: set_pool gives %d", k, code);
+        seer_fault fault;
+        seer_engine_fault(x.engine, &fault);
+        if (code && !fault.code) EQUAL(seer_engine_memory(x.engine), memory, "run %d: bytes", k);
+        int next = seer_engine_step(x.engine, NULL);
+        while (next == SEER_AGAIN) next = seer_engine_continue(x.engine);
+        if (next == -SEER_ESTATE) {
+            EQUAL(code, -SEER_ENOMEM, "run %d: events are lost without a word", k);
+            lost++;
+            reset(&x);
+            step(&x);
+            step(&x);
+        } else {
+            EQUAL(next, 0, "run %d: a step", k);
+            kept += code != 0;
+            fine += code == 0;
+        }
+        x.steps = 2;
+        if (next == 0) compare(&x, "short of memory");
+        EQUAL(x.code, 0, "run %d: at last", k);
+        unmake(&x);
+    }
+    CHECK(kept > 5 && lost > 0 && fine > 5, "%d kept, %d lost, %d fine", kept, lost, fine);
 }
 
 /* Few entities have one shard; when their handlers have proved to be slow, the next step makes more. */
@@ -242,18 +295,18 @@ static void engines_freed_while_helpers_linger_leave_nothing_behind(void)
         x.options.step /= 8;
         if (x.options.step < 10) x.options.step = 10;
         x.steps = 1 + k % 2;
-        slowness = 4u << k % 6;
+        slowness(4u << k % 6);
         make(&x);
         reset(&x);
         for (int s = 0; s < x.steps; s++) step(&x);
         if (k % 16 == 0) {
-            slowness = 0;
+            slowness(0);
             compare(&x, "freed");
         }
         EQUAL(x.code, 0, "run %d", k);
         unmake(&x); /* its memory may be the next one's */
     }
-    slowness = 0;
+    slowness(0);
 }
 
 static void two_engines_in_turn_do_not_disturb_each_other(void)
@@ -262,11 +315,11 @@ static void two_engines_in_turn_do_not_disturb_each_other(void)
     for (int k = 0; k < 60 / LESS && failures < 20; k++) {
         run x[2] = {any_run(&state), any_run(&state)};
         x[1].pool.axis = k % 4 ? SEER_AXIS_LANES : SEER_AXIS_WORLDS;
-        slowness = 4u << k % 6;
+        slowness(4u << k % 6);
         for (int i = 0; i < 2; i++) x[i].steps = 8, make(&x[i]), reset(&x[i]);
         for (int s = 0; s < 8; s++)
             for (int i = 0; i < 2; i++) step(&x[i]);
-        slowness = 0;
+        slowness(0);
         for (int i = 0; i < 2; i++) compare(&x[i], i ? "the other" : "the one"), unmake(&x[i]);
     }
 }
@@ -285,11 +338,11 @@ static void two_engines_at_once_do_not_disturb_each_other(void)
         run x[2] = {any_run(&state), any_run(&state)};
         pthread_t thread[2];
         x[1].pool.axis = k % 4 ? SEER_AXIS_LANES : SEER_AXIS_WORLDS;
-        slowness = 4u << k % 6;
+        slowness(4u << k % 6);
         for (int i = 0; i < 2; i++) x[i].steps = 8, make(&x[i]), reset(&x[i]);
         for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, step_all, &x[i]);
         for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
-        slowness = 0;
+        slowness(0);
         for (int i = 0; i < 2; i++) compare(&x[i], i ? "the other" : "the one"), unmake(&x[i]);
     }
 }
@@ -300,6 +353,7 @@ int main(void)
     TEST(steps_that_pause_all_the_time_give_the_oracles_results);
     TEST(steps_among_threads_that_take_the_cpus_give_the_oracles_results);
     TEST(pools_changed_between_all_calls_give_the_oracles_results);
+    TEST(pools_changed_while_memory_is_short_give_the_oracles_results_or_none);
     TEST(shards_made_smaller_for_slow_handlers_give_the_oracles_results);
     TEST(engines_freed_while_helpers_linger_leave_nothing_behind);
     TEST(two_engines_in_turn_do_not_disturb_each_other);
