@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .errors import ActionError
+from .errors import ActionError, ConfigError
 
 
 class ActionCheck:
@@ -145,7 +145,10 @@ def _bounds(space: Any, row: tuple[int, ...], dtype: Any) -> tuple[Any, Any]:
     elif hasattr(space, "low") and hasattr(space, "high"):  # Box
         low, high = np.asarray(space.low), np.asarray(space.high)
     else:
-        return None, None
+        raise ConfigError(
+            "action_space must give a gymnasium Box, Discrete, MultiDiscrete or MultiBinary, got "
+            f"{space!r}"
+        )
     if dtype.kind == "f":
         low, high = low.astype(dtype), high.astype(dtype)
     if (low == low.flat[0]).all() and (high == high.flat[0]).all():

@@ -132,12 +132,16 @@ def action_check(model: EventModel, latest: list[Array], strict: bool) -> Action
     column = spec.role("action")
     if column is None or spec.agents is None:
         return None
-    space = getattr(model, "action_space", None)
+    make = getattr(model, "action_space", None)
+    try:
+        space = make(model.p) if make is not None else None
+    except Exception as error:
+        raise ConfigError(f"{spec.name}.action_space could not be computed: {error!r}") from error
     return ActionCheck(
         latest[spec.column_index(column.name)],
         agents_alive(spec, latest),
         spec.agents.name,
-        space(model.p) if space is not None else None,
+        space,
         strict,
     )
 

@@ -33,7 +33,7 @@ def directory() -> Path:
     """Where compiled methods are kept: SEER_CACHE_DIR, else the user's cache directory."""
     asked = os.environ.get("SEER_CACHE_DIR")
     if asked:
-        return Path(asked)
+        return Path(os.path.expanduser(asked))
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("seer", appauthor=False)) / "methods"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ from .declare import (
     TotalDecl,
 )
 from .errors import ModelError
-from .spec import BUILT_IN, MAX_COLUMNS
+from .spec import BUILT_IN, MAX_COLUMNS, finite
 
 SETTINGS = {
     "groups", "agents", "step", "lookahead", "tick", "lane_capacity", "world_capacity",
@@ -122,12 +121,12 @@ def _check_numbers(cls: Any) -> None:
         value = getattr(cls, name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             low_enough = value > least if least == 0.0 else value >= 0
-            if not (math.isfinite(value) and low_enough):
+            if not (finite(value) and low_enough):
                 raise ModelError(
                     f"{cls.__name__}: {name} must be finite and {words} (seconds), got {value!r}"
                 )
     for d in cls.of(SweepDecl).values():
-        if isinstance(d.at, (int, float)) and not (math.isfinite(d.at) and d.at >= 0):
+        if isinstance(d.at, (int, float)) and not (finite(d.at) and d.at >= 0):
             raise d.error(f"at must be finite and 0 or more (seconds), got {d.at!r}")
         if isinstance(d.at, str) and d.at != "end" and d.at not in cls.of(Param):
             raise d.error(f'at must be seconds, "end" or the name of a parameter, got {d.at!r}')

@@ -76,6 +76,8 @@ def main(args: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # `seer ... | head`
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # a full disk behind stdout, for one
+        _fail(error, 1)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -284,6 +286,8 @@ def engine(
     """Measure the engine: PHOLD, threads, hand-over, the swarm."""
     from .bench import main as bench
 
+    if json_path is not None and (json_path.is_dir() or not json_path.parent.is_dir()):
+        raise ConfigError(f"--json {str(json_path)!r}: expected a file in a folder that exists")
     sys.exit(bench("engine", json_path=json_path, quick=quick))
 
 

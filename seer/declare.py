@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,22 @@ class Declaration:
         if self.name == "?":
             self.name = name
 
+    def text(self, name: str, value: Any, needed: bool = False) -> Any:
+        """A name as it was given; ModelError for what can't be one."""
+        if isinstance(value, str) or (value is None and not needed):
+            return value
+        raise ModelError(
+            f"{self.what} ({self.file}:{self.line}): {name} must be a name, got {value!r}"
+        )
+
+    def flag(self, name: str, value: Any) -> bool:
+        """True or False; ModelError for all else."""
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        raise ModelError(
+            f"{self.what} ({self.file}:{self.line}): {name} must be True or False, got {value!r}"
+        )
+
     def error(self, text: str) -> ModelError:
         """An error that names this declaration and its line."""
         return ModelError(f"{self.what} {self.name!r} ({self.file}:{self.line}): {text}")
@@ -61,6 +78,12 @@ class Param(Declaration):
                 f"bool, got {default!r}"
             )
         self.type: type = type(default)
+        for name, limit in (("low", low), ("high", high)):
+            number = isinstance(limit, (int, float, np.number)) and not isinstance(limit, bool)
+            if limit is not None and not number:
+                raise ModelError(
+                    f"parameter ({self.file}:{self.line}): {name} must be a number, got {limit!r}"
+                )
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else instance.params[self.name]
@@ -80,7 +103,10 @@ class Param(Declaration):
             good = good and isinstance(value, int)
         if not good:
             raise ConfigError(f"{where}: expected {self.type.__name__}, got {type(asked).__name__}")
-        result: bool | int | float = self.type(value)
+        try:
+            result: bool | int | float = self.type(value)
+        except OverflowError:
+            raise ConfigError(f"{where}: must fit a float") from None
         if self.type is float and math.isnan(result):
             raise ConfigError(f"{where}: must be a number")
         if self.type is int and not -(2**63) <= result < 2**63:
@@ -102,9 +128,9 @@ class ColumnDecl(Declaration):
         role: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.shape, self.published, self.of, self.initial, self.role = (
-            shape, bool(published), of, initial, role,
-        )  # fmt: skip
+        self.shape, self.initial, self.role = shape, initial, role
+        self.published = self.flag("published", published)
+        self.of = self.text("of", of)
         try:
             self.dtype = np.dtype(dtype)
         except TypeError:
@@ -123,11 +149,17 @@ class EventDecl(Declaration):
 
     def __init__(self, fields: Mapping[str, Any] | None, even_if_dead: bool) -> None:
         super().__init__()
-        self.even_if_dead = bool(even_if_dead)
+        self.even_if_dead = self.flag("even_if_dead", even_if_dead)
         self.fields: tuple[tuple[str, np.dtype], ...] = ()
         where = f"event ({self.file}:{self.line})"
+        if fields is not None and not isinstance(fields, Mapping):
+            raise ModelError(
+                f"{where}: the fields must be a dict of name to dtype, as in "
+                f'seer.event({{"volume": "f8"}}), got {fields!r}'
+            )
         for name, dtype in dict(fields or {}).items():
-            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+            named = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+            if not named or name.startswith("_"):
                 raise ModelError(f"{where}: {name!r} can't be the name of a field")
             if name in EVENT_NAMES:
                 raise ModelError(f"{where}: {name!r} is a field that every event has already")
@@ -153,7 +185,8 @@ class GridDecl(Declaration):
 
     def __init__(self, column: str, cell: Value, low: Value, high: Value) -> None:
         super().__init__()
-        self.column, self.cell, self.low, self.high = column, cell, low, high
+        self.column = self.text("column", column, needed=True)
+        self.cell, self.low, self.high = cell, low, high
 
 
 class TotalDecl(Declaration):
@@ -164,12 +197,14 @@ class TotalDecl(Declaration):
 
     def __init__(self, op: str, column: str, item: int, alive_only: bool) -> None:
         super().__init__()
-        if op not in self.ops:
+        if not isinstance(op, str) or op not in self.ops:
             raise ModelError(
                 f"total ({self.file}:{self.line}): the operation must be one of "
                 f"{', '.join(self.ops)}, got {op!r}"
             )
-        self.op, self.column, self.item, self.alive_only = op, column, item, bool(alive_only)
+        self.op, self.item = op, item
+        self.column = self.text("column", column, needed=True)
+        self.alive_only = self.flag("alive_only", alive_only)
 
 
 class MethodDecl(Declaration):
@@ -210,11 +245,11 @@ class SweepDecl(MethodDecl):
         on_step: bool, on_reset: bool,
     ) -> None:  # fmt: skip
         super().__init__(fn)
-        self.at, self.over, self.include = at, over, include
-        self.on_step, self.on_reset = on_step, bool(on_reset)
         if not on_step:
             self.what = "reset"
-        if include not in ("alive", "acted", "all"):
+        self.at, self.over, self.include = at, self.text("over", over), include
+        self.on_step, self.on_reset = on_step, self.flag("on_reset", on_reset)
+        if not isinstance(include, str) or include not in ("alive", "acted", "all"):
             raise self.error(f'include must be "alive", "acted" or "all", got {include!r}')
 
 

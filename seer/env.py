@@ -454,7 +454,12 @@ def _space(model: EventModel, role: str) -> Any:
     column = model.spec.role(role)
     assert column is not None
     make = getattr(model, f"{role}_space", None)
-    space = make(model.p) if make is not None else None
+    try:
+        space = make(model.p) if make is not None else None
+    except Exception as error:
+        raise ConfigError(
+            f"{model.spec.name}.{role}_space could not be computed: {error!r}"
+        ) from error
     if space is None:
         if column.dtype.kind == "f":
             return spaces.Box(-np.inf, np.inf, column.shape, column.dtype)

@@ -10,7 +10,7 @@ NeurIPS 2021 (interquartile mean, percentile bootstrap).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -183,7 +183,7 @@ def _middle(rows: Array) -> FloatArray:
 # ---- flying ----------------------------------------------------------------------------------
 
 
-def random_policy(space: Any, shape: tuple[int, ...], seeds: Array) -> Policy:
+def random_policy(space: Any, shape: tuple[int, ...], seeds: Iterable[int]) -> Policy:
     """Uniform actions; each world has a generator of its own, so batches don't matter.
 
     Args:
@@ -221,7 +221,7 @@ def _native_rollout(env: Any, policy: Any, episodes: int, seed: int) -> Rollout:
             act = policy
             if policy == "random":
                 space = env.action_space(env.possible_agents[0])
-                act = random_policy(space, engine.action.shape, first + np.arange(worlds))
+                act = random_policy(space, engine.action.shape, range(first, first + worlds))
             parts.append(_fly(engine, act, env.horizon))
     return Rollout(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

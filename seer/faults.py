@@ -124,6 +124,8 @@ def _handler(w: Words) -> str:
 
 _ACCESS = -(2**31)  # user codes from here on are the engine's own
 _RULES = ("entity", "other", "index")
+INTEGERS = _ACCESS + 1000
+"""The user code of ``ctx.integers(n)`` with an n below 1."""
 
 
 def access_code(column: int, seen: bool, rule: str) -> int:
@@ -132,6 +134,8 @@ def access_code(column: int, seen: bool, rule: str) -> int:
 
 
 def _fail(w: Words) -> str:
+    if w.fault.user_code == INTEGERS:
+        return f"{w.where()} called ctx.integers(n): expected n of 1 to 2**63 - 1, got another"
     number, rule = divmod(w.fault.user_code - _ACCESS, len(_RULES))
     if number >= 2 * len(w.spec.columns):
         return f"{w.where()} reported failure with ctx.fail({w.fault.user_code})"

@@ -23,6 +23,9 @@ from .evaluate import random_policy
 from .model import EventModel
 from .types import Array, PoolConfig
 
+#: Options of an environment that a flight chooses itself.
+_CHOSEN = {"pool": "use --threads", "render_mode": "use --render FILE"}
+
 __all__ = ["Flight", "Preparation", "Report", "model_of", "policy_of", "pool_of"]
 
 Policy = Callable[[Array], Array]
@@ -208,6 +211,9 @@ class Preparation:
         threads: int | None = None,
         picture: Path | None = None,
     ) -> None:
+        for key, instead in _CHOSEN.items():
+            if key in options:
+                raise ConfigError(f"--set {key}: {instead}")
         self.name, self.options, self.policy = name, options, policy
         self.worlds, self.seed, self.pool = worlds, seed, pool_of(threads, worlds)
         self.album = Album(picture) if picture is not None else None
@@ -297,7 +303,7 @@ def policy_of(name: str, policy: str, env: Any, engine: Any, seed: int) -> Polic
         return None
     if policy == "random":
         space = env.action_space(env.possible_agents[0])
-        return random_policy(space, engine.action.shape, seed + np.arange(engine.worlds))
+        return random_policy(space, engine.action.shape, range(seed, seed + engine.worlds))
     known = {} if ":" in name else dict(registry.find(name).policies)
     if policy not in known:
         raise ConfigError(

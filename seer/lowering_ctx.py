@@ -14,6 +14,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 
+from . import faults
 from . import layout as lay
 from . import math as seer_math
 from .lowering import (
@@ -187,7 +188,10 @@ def _found(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _integers(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """The high half of bits times n (Lemire 2019, without the rejection)."""
     wide = ir.IntType(128)
-    n = context.cast(builder, args[1], sig.args[1], types.uint64)
+    n = context.cast(builder, args[1], sig.args[1], types.int64)
+    with builder.if_then(builder.icmp_signed("<", n, ir.Constant(I64, 1)), likely=False):
+        me = builder.zext(load_at(builder, args[0], lay.CTX_ENTITY, I32), I64)
+        core(builder, "seer_fail", ir.VoidType(), [args[0], me, ir.Constant(I32, faults.INTEGERS)])
     bits = core(builder, "seer_bits", I64, [args[0]])
     product = builder.mul(builder.zext(bits, wide), builder.zext(n, wide))
     return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)

@@ -312,7 +312,7 @@ class EventModel(metaclass=ModelMeta):
     p: Any
     spec: ModelSpec
 
-    def __init__(self, **params: Any) -> None:
+    def __init__(self, /, **params: Any) -> None:
         cls = type(self)
         if not hasattr(cls, "analysis"):
             check_declarations(cls)

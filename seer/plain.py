@@ -309,7 +309,8 @@ class Context:
         """Report a failure of this entity; the code is the model's own."""
         run = self._run
         if run.refused is None:
-            run.refused = self._world.fault_now(faults.EFAIL, user_code=operator.index(code))
+            number = (operator.index(code) + 2**31) % 2**32 - 2**31  # int32, as in the core
+            run.refused = self._world.fault_now(faults.EFAIL, user_code=number)
 
     # ---- random numbers ------------------------------------------------------------------
 
@@ -333,7 +334,10 @@ class Context:
         return np.float64(math.sqrt(-2.0 * math.log(first)) * math.cos(2.0 * math.pi * second))
 
     def integers(self, n: Any) -> Any:
-        return np.int64((self._bits() * (operator.index(n) & _MASK)) >> 64)
+        number = operator.index(n)
+        if not 0 < number < 2**63:
+            self.fail(faults.INTEGERS)
+        return np.int64((self._bits() * (number & (_MASK >> 1))) >> 64)
 
     # ---- neighbours ----------------------------------------------------------------------
 

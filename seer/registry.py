@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import ConfigError, UnknownIdError
+from .errors import ConfigError, SeerError, UnknownIdError
 
 __all__ = ["Entry", "find", "is_model", "list", "load", "make", "register"]
 
@@ -89,7 +89,7 @@ def find(name: str) -> Entry:
     raise _unknown(name)
 
 
-def make(name: Any, **kwargs: Any) -> Any:
+def make(name: Any, /, **kwargs: Any) -> Any:
     """Make an environment.
 
     Args:
@@ -116,7 +116,16 @@ def make(name: Any, **kwargs: Any) -> Any:
             f"{type(name).__name__}"
         )
     factory = load(name) if ":" in name else load(find(name).env)
-    return _wrap(factory, kwargs) if is_model(factory) else factory(**kwargs)
+    if is_model(factory):
+        return _wrap(factory, kwargs)
+    try:
+        inspect.signature(factory).bind(**kwargs)
+    except (TypeError, ValueError) as error:
+        given = ", ".join(kwargs) or "no arguments"
+        raise ConfigError(
+            f"make: {name!r} is no seer.EventModel, and can't be called with {given}: {error}"
+        ) from None
+    return factory(**kwargs)
 
 
 def _wrap(model: Any, kwargs: dict[str, Any]) -> Any:
@@ -142,22 +151,40 @@ def load(target: str) -> Any:
         ConfigError: no such module or attribute.
     """
     module, colon, attribute = target.partition(":")
-    if not colon or not module or not attribute:
-        raise ConfigError(f"expected 'module:attribute', got {target!r}")
+    parts = attribute.split(".")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *parts)):
+        raise ConfigError(
+            f"expected 'module:attribute', as in 'my_package.my_module:MyModel', got {target!r}"
+        )
     try:
         value: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         # A module that exists and lacks something it imports is another matter.
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
             raise ConfigError(f"{target!r}: there is no module {error.name!r}") from None
+        raise _failed_import(target, error) from error
+    except SeerError:
         raise
-    for part in attribute.split("."):
+    except Exception as error:
+        raise _failed_import(target, error) from error
+    for part in parts:
         if not hasattr(value, part):
             near = difflib.get_close_matches(part, dir(value), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{target!r}: {module!r} has no attribute {part!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def _failed_import(target: str, error: Exception) -> ConfigError:
+    """What a module of the user's raised, and where."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})" if place else ""
+    return ConfigError(
+        f"{target!r}: its module can't be imported: {type(error).__name__}: {error}{where}"
+    )
 
 
 def is_model(value: Any) -> bool:

@@ -163,6 +163,14 @@ class ModelSpec:
         )
 
 
+def finite(value: Any) -> bool:
+    """Whether a number fits a float and is neither infinite nor NaN."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 class _Resolver:
     """Turns values that may name or compute from parameters into numbers."""
 
@@ -192,7 +200,7 @@ class _Resolver:
             got = got.item()
         if isinstance(got, bool) or not isinstance(got, (int, float, np.integer, np.floating)):
             raise ConfigError(f"{self.owner}: {what} must be a number, got {got!r}")
-        if not math.isfinite(got):
+        if not finite(got):
             raise ConfigError(f"{self.owner}: {what} must be finite, got {got!r}")
         return float(got)
 
@@ -285,6 +293,13 @@ def resolve(model: Any) -> ModelSpec:
                 f"and dtype {d.dtype.str[1:]}, got {given!r}"
             ) from e
         row = row.reshape(shape)
+        if d.dtype.kind in "iu" and not np.array_equal(
+            np.asarray(given), np.asarray(given, d.dtype)
+        ):
+            raise ConfigError(
+                f"{name}: the initial value of column {key!r} must be whole, to fit its dtype "
+                f"{d.dtype.str[1:]}, got {given!r}"
+            )
         index[key] = len(columns)
         columns.append(Column(key, d.dtype, shape, by_name[d.of], d.published, row, d.role))
 

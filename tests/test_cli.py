@@ -301,3 +301,36 @@ def test_process_interrupted_ends_with_status_130_and_no_traceback(readme_model)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "text"),
+    [
+        (("run", "--seed", 2**64, "--steps", 1), 2, "uav_swarm|seed"),
+        (("run", "--seed", 10**23, "--steps", 1), 2, "seed"),
+        (("evaluate", "uav_swarm", "random", "--seed", 2**64, "--episodes", 1), 2, "seed"),
+        (("run", "--set", "pool=1"), 2, "use --threads"),
+        (("run", "--set", "render_mode=human"), 2, "use --render"),
+        (("run", "--set", "self=1"), 2, "no parameter 'self'"),
+        (("run", "os:getcwd"), 2, "no seer.EventModel"),
+        (("run", "../x:Y"), 2, "expected 'module:attribute'"),
+        (("run", "--worlds", 2**31 - 1, "--steps", 1), 1, "are available"),
+        (("bench", "engine", "--json", "/nonexistent/x.json"), 2, "a folder that exists"),
+        (("bench", "engine", "--json", "/tmp"), 2, "expected a file"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(call, args, status, text):
+    got, out, err = call(*args)
+    assert (got, out) == (status, "")
+    assert re.search(text, err.splitlines()[-1]) and "Traceback" not in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_behind_the_output_is_told_in_one_sentence():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "seer", "envs"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("seer: ") and "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -620,3 +620,41 @@ def test_closures_with_other_values_are_other_code(fresh):
     assert compile_model(make_model(3.0, (0.5, 0.25))).compiled == 0
     assert compile_model(make_model(4.0, (0.5, 0.25))).compiled == 1
     assert compile_model(make_model(4.0, (0.5, 0.75))).compiled == 1
+
+
+class Drawing(seer.EventModel):
+    n = seer.param(1)
+    code = seer.param(0)
+    groups = {"drone": 2}
+    x = seer.column("i8")
+
+    @seer.sweep()
+    def work(ctx, s, i):
+        s.x[i] = ctx.integers(s.p.n)
+        if s.p.code != 0:
+            ctx.fail(s.p.code)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("n", [1, 0, -5, -(2**63), 2**63 - 1])
+def test_integers_below_nothing_are_refused(n, compiled):
+    with seer.Engine(Drawing(n=n), compiled=compiled) as engine:
+        engine.reset(seed=0)
+        if n >= 1:
+            engine.step()
+            assert (engine.columns["x"] >= 0).all() and (engine.columns["x"] < n).all()
+            return
+        with pytest.raises(HandlerError, match=r"called ctx.integers\(n\): expected n of 1 to"):
+            engine.step()
+
+
+@pytest.mark.parametrize("code", [1, -1, 2**31 - 1, 2**40 + 7])
+def test_a_failure_has_the_same_code_in_both_forms(code):
+    found = []
+    for compiled in (True, False):
+        with seer.Engine(Drawing(code=code), compiled=compiled) as engine:
+            engine.reset(seed=0)
+            with pytest.raises(HandlerError, match=r"ctx\.fail") as caught:
+                engine.step()
+            found.append((str(caught.value), caught.value.user_code))
+    assert found[0] == found[1]

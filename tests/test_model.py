@@ -189,6 +189,22 @@ BAD = {
     "name that numba takes": ("view = seer.column('f8')", "numba can't compile this name"),
     "on without name": ("@seer.on\ndef f(ctx, s, i, e):\n    pass", "with the name of an event"),
     "not a function": ("f = seer.reset(3)", "decorates a function"),
+    "published": ("x = seer.column(published='no')", "published must be True or False, got 'no'"),
+    "of a list": ("x = seer.column(of=['drone'])", r"of must be a name, got \['drone'\]"),
+    "over a list": ("@seer.sweep(over=[1])\ndef f(ctx, s, i):\n    pass", "over must be a name"),
+    "on_reset": (
+        "@seer.sweep(on_reset=1)\ndef f(ctx, s, i):\n    pass", "on_reset must be True or False",
+    ),
+    "grid of a list": ("g = seer.grid(['x'], cell=1.0)", "column must be a name"),
+    "total of a list": ("t = seer.total('sum', ['x'])", "column must be a name"),
+    "total of nothing": ("t = seer.total('sum', None)", "column must be a name, got None"),
+    "op list": ("t = seer.total(['sum'], 'alive')", "operation must be one of"),
+    "alive_only": ("t = seer.total('sum', 'alive', alive_only=2)", "must be True or False, got 2"),
+    "fields list": ("e = seer.event(['v'])", r"the fields must be a dict .*got \['v'\]"),
+    "fields number": ("e = seer.event(3)", "the fields must be a dict .*got 3"),
+    "field keyword": ("e = seer.event({'class': 'f8'})", "'class' can't be the name of a field"),
+    "even_if_dead": ("e = seer.event(even_if_dead='x')", "even_if_dead must be True or False"),
+    "low": ("n = seer.param(1, low='x')", "low must be a number, got 'x'"),
 }  # fmt: skip
 
 
@@ -295,7 +311,7 @@ def test_step_and_lookahead_may_be_parameters():
 
     assert Timed().spec.step == 200_000_000
     assert Timed(step=0.5, delay=0.02).spec.lookahead == 20_000_000
-    with pytest.raises(ConfigError, match="lookahead must not be negative"):
+    with pytest.raises(ConfigError, match=r"lookahead must not be negative"):
         Timed(delay=-0.02)
 
 
@@ -314,3 +330,47 @@ def test_declaring_a_model_imports_no_compiler():
         "assert not bad, bad\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*source is not at hand")
+@pytest.mark.parametrize(
+    ("initial", "good"), [(1, True), (1.0, True), (1.5, False), (300, False), (-1, False)]
+)
+def test_initial_values_fit_their_dtype(initial, good):
+    made = declare(f"x = seer.column('u1', 2, initial={initial})")
+    if good:
+        assert made().spec.column("x").initial.tolist() == [1, 1]
+        return
+    with pytest.raises(ConfigError, match=rf"initial value of column 'x' must .*got {initial}"):
+        made()
+
+
+@pytest.mark.filterwarnings("ignore:.*source is not at hand")
+@pytest.mark.parametrize("lookahead", ["10**400", "lambda p: 10**400", "lambda p: -(10**301)"])
+def test_a_number_that_fits_no_float_is_refused(lookahead):
+    with pytest.raises(ConfigError, match=r"lookahead must be finite|lookahead is too long"):
+        declare(f"lookahead = {lookahead}")()
+
+
+def test_parameters_may_have_the_names_of_arguments():
+    with pytest.raises(ConfigError, match="no parameter 'self'"):
+        Swarm(self=1)
+    with pytest.raises(ConfigError, match=r"radius=1000.*must fit a float"):
+        Swarm(radius=10**400)
+
+
+@pytest.mark.parametrize(("space", "text"), [("1 / 0", "ZeroDivisionError"), ("3", "got 3")])
+def test_an_action_space_that_is_none_is_refused(space, text):
+    class Acting(seer.EventModel):
+        groups = {"drone": 2}
+        agents = "drone"
+        push = seer.action("f4", 2)
+        sight = seer.observation("f4", 2)
+
+        @staticmethod
+        def action_space(p):
+            return eval(space)
+
+    for make in (seer.Engine, seer.make):
+        with pytest.raises(ConfigError, match=rf"action_space .*{text}"):
+            make(Acting)

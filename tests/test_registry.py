@@ -82,7 +82,7 @@ def test_load_what_is_not_there(target, text):
 def test_load_module_that_lacks_an_import_of_its_own_says_which(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import something_else_entirely\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="something_else_entirely"):
+    with pytest.raises(ConfigError, match=r"ModuleNotFoundError.*something_else_entirely"):
         registry.load("needs_more:thing")
 
 
@@ -138,3 +138,16 @@ def test_make_takes_a_model_or_its_class(beacon):
     assert len(seer.make(model(drones=3), compiled=False).possible_agents) == 3
     with pytest.raises(ConfigError, match="drones can't be chosen"):
         seer.make(model(drones=3), drones=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("os:getcwd", "no seer.EventModel"), ("os:path", "no seer.EventModel"),
+     ("../m:X", "expected 'module:attribute'"), ("m:X.", "expected 'module:attribute'"),
+     ("m..n:X", "expected 'module:attribute'"), ("raises_on_import:X", "ValueError: boom")],
+)  # fmt: skip
+def test_make_of_what_is_no_environment(name, text, tmp_path, monkeypatch):
+    (tmp_path / "raises_on_import.py").write_text("raise ValueError('boom')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=text):
+        seer.make(name, drones=3)
