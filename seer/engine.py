@@ -112,6 +112,7 @@ class Engine:
         self._actions = build.action_check(self.model, self._latest, strict_actions)
         self._seeds = Seeds(self.worlds, self._name)
         self._begun: BoolArray = np.zeros(self.worlds, bool)
+        self._steps_left = faults.TIME_MAX // spec.step  # at least, of every world
         self._last_fault: Fault | None = None
         self._core = build.core(
             self.model, self.worlds, self._latest, self._seen, self._pool, self.compiled,
@@ -134,11 +135,14 @@ class Engine:
         Raises:
             ActionError: an action is not a number, out of range, of the wrong shape or dtype.
             FaultError: something that the model did; then only `reset` and `close` are legal.
-            StateError: a world that takes part was not reset.
+            StateError: a world that takes part was not reset, or has reached the last tick.
         """
         chosen = self._mask(mask)
         if self._status != "ready":
             self._refuse_step(chosen)
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            self._look_at_clocks(chosen)
         if self._actions is not None:
             self._actions.take(actions, chosen)
         elif actions is not None:
@@ -391,6 +395,18 @@ class Engine:
                 "was never reset"
             )
 
+    def _look_at_clocks(self, chosen: Array | None) -> None:
+        """Refuse a step that would end beyond the last tick."""
+        most = faults.TIME_MAX // self.spec.step
+        left = most - np.array([self._core.steps(world) for world in range(self.worlds)])
+        over = left < 1 if chosen is None else (left < 1) & (chosen != 0)
+        if over.any():
+            raise StateError(
+                f"{self._name}.step(): world {int(np.argmax(over))} has come to the last tick, "
+                f"{self.spec.seconds(most * self.spec.step):.9g} s: reset it"
+            )
+        self._steps_left = max(int(left.min()) - 1, 0)
+
     def _unusable(self, what: str) -> StateError:
         if self._status == "forked":
             return ForkedError(
@@ -424,6 +440,7 @@ class Engine:
     def _load_worlds(self, parts: list[tuple[Any, ...]]) -> None:
         """Hand each world's pending events and clock to the core; for `snapshot`."""
         self._status = "failed"
+        self._steps_left = 0  # until the clocks have been looked at
         for world, part in enumerate(parts):
             if self._core.load(world, *part) != 0:
                 raise SnapshotError(

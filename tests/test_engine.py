@@ -668,3 +668,43 @@ def test_simulated_time_is_the_nearest_double(make):
 def test_ticks_in_seconds(tick, ticks, seconds):
     spec = dataclasses.replace(Walkers().spec, tick=tick)
     assert spec.seconds(ticks) == seconds
+
+
+class Ages(seer.EventModel):
+    """Steps of which ten fit before the last tick."""
+
+    groups = {"node": 2}
+    step = 2.2e8
+    n = seer.column("i8")
+
+    @seer.sweep()
+    def count(ctx, s, i):
+        s.n[i] += 1
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_step_beyond_the_last_tick_is_refused_and_a_reset_helps(compiled):
+    with seer.Engine(Ages, worlds=2, compiled=compiled) as engine:
+        engine.reset(seed=1)
+        for _ in range(4):
+            engine.step(mask=[True, False])
+        for _ in range(6):
+            engine.step()
+        state = engine.state_dict()
+        for _ in range(2):
+            with pytest.raises(StateError, match=r"world 0 has come to the last tick, 2.2e\+09 s"):
+                engine.step()
+        assert engine.time() == 2.2e9
+        engine.step(mask=[False, True])
+        engine.reset(mask=[True, False])
+        for _ in range(3):
+            engine.step()
+        with pytest.raises(StateError, match="world 1 has come"):
+            engine.step()
+        assert [engine.steps(0), engine.steps(1)] == [3, 10]
+        engine.load_state_dict(state)
+        with pytest.raises(StateError, match="world 0 has come"):
+            engine.step()
+        engine.reset(seed=1)
+        engine.step()
+        assert engine.columns["n"].tolist() == [[1, 1], [1, 1]]
