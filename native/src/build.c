@@ -288,7 +288,8 @@ static int build(seer_engine *e)
     e->row_ahead = rows_to_fetch(m);
     e->threads = e->pool.threads;
     e->phase_number = 1;
-    seer_store(&e->board.phase.value, UINT64_C(1), relaxed); /* END: nothing to help with */
+    /* END: nothing to help with. relaxed: nobody knows the engine yet */
+    seer_store(&e->board.phase.value, UINT64_C(1), relaxed);
     seer_store(&e->board.bulletin[1].number, UINT64_C(1), relaxed);
     e->lanes = get(e, (size_t)m->worlds * m->entities, sizeof(seer_lane));
     e->sweeps = get(e, m->sweeps, sizeof *e->sweeps);

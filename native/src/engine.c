@@ -130,7 +130,7 @@ static int collect_faults(seer_engine *e, int of_one_world)
         w->fault.code = 0;
         w->reported = 0;
     }
-    seer_store(&e->fault_seen, 0u, relaxed);
+    seer_store(&e->fault_seen, 0u, relaxed); /* relaxed, as above */
     return e->fault.code;
 }
 

@@ -200,7 +200,7 @@ static void after_fork_in_child(void)
     pool.threads = 0;
     pool.forks++;
     for (uint32_t k = 0; k < SEER_MAX_THREADS; k++)
-        seer_store(&pool.slot[k].looks_at, (seer_engine *)NULL, relaxed); /* one thread is left */
+        seer_store(&pool.slot[k].looks_at, (seer_engine *)NULL, relaxed); /* relaxed: one thread is left */
     seer_store(&pool.job, (seer_engine *)NULL, relaxed);
     seer_store(&pool.epoch.sleepers, 0u, relaxed);
     seer_pool_give();
