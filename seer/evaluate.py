@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ActionError, ConfigError, StateError
-from .types import Array, FloatArray
+from .types import Array, FloatArray, whole
 
 __all__ = ["Evaluation", "evaluate", "interquartile_mean", "interval", "random_policy", "rollout"]
 
@@ -106,7 +106,8 @@ def evaluate(
     known = _named_policies(env)
     if heuristic is not None:
         known["heuristic"] = lambda: heuristic
-    found = fly(env, _policy(env, policy, known), episodes, seed)
+    flown = _policy(env, policy, known)
+    found = fly(env, flown, episodes, seed)
 
     low = high = None
     if baselines is not None:
@@ -304,9 +305,9 @@ def _named_policies(env: Any) -> dict[str, Callable[[], Policy]]:
 
 
 def _policy(env: Any, policy: Any, known: dict[str, Callable[[], Policy]]) -> Any:
-    if policy == "random":
-        return "random"
     if isinstance(policy, str):
+        if policy == "random":
+            return "random"
         if policy not in known:
             names = ", ".join(["random", *known])
             raise ConfigError(f"evaluate: {env} has no policy {policy!r} (known: {names})")
@@ -319,6 +320,7 @@ def _policy(env: Any, policy: Any, known: dict[str, Callable[[], Policy]]) -> An
 
 
 def _whole(what: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+    number = whole(value)
+    if number is None or number < low:
         raise ConfigError(f"evaluate: {what} must be a whole number from {low}, got {value!r}")
-    return int(value)
+    return number

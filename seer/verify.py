@@ -18,7 +18,7 @@ import numpy as np
 from .engine import Engine
 from .errors import ConfigError, FaultError, VerifyError
 from .snapshot import digest
-from .types import PoolConfig
+from .types import PoolConfig, whole
 
 __all__ = ["Difference", "Report", "pools", "verify"]
 
@@ -143,15 +143,22 @@ def verify(
         A report that is true if nothing differed, and prints what did.
 
     Raises:
-        ConfigError: steps or worlds below 1.
+        ConfigError: an argument is not legal, such as steps or worlds below 1.
         ModelError: in plain Python a method breaks a rule of models.
         VerifyError: with `raises`, where something differed.
     """
     for name, value in (("steps", steps), ("worlds", worlds)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        number = whole(value)
+        if number is None or number < 1:
             raise ConfigError(f"verify({name}={value!r}): expected a whole number above 0")
+    steps, worlds, first = int(steps), int(worlds), whole(seed)
+    if first is None or not 0 <= first <= 2**64 - worlds:
+        raise ConfigError(
+            f"verify(seed={seed!r}): expected a whole number from 0 to 2**64 - {worlds}"
+        )
+    seed = first
     start = time.perf_counter()
-    tried = tuple(pools() if configs is None else configs)
+    tried = _checked(pools() if configs is None else configs)
     differences = []
     with (
         Engine(model, worlds, PoolConfig(1)) as base,
@@ -171,10 +178,10 @@ def verify(
             if held <= _KEEP_BYTES:
                 trail.append(state)
         events = base.counters()["handled"]
-        whole = held <= _KEEP_BYTES
+        kept = held <= _KEEP_BYTES
         for config in tried:
             other.set_pool(config)
-            expected = iter(trail) if whole else _run(base, steps, seed)
+            expected = iter(trail) if kept else _run(base, steps, seed)
             found = _first_difference(
                 expected, _run(other, steps, seed), str(config), base.spec, 0.0
             )
@@ -193,6 +200,20 @@ def verify(
             seconds=time.perf_counter() - start, fault=fault,
         )  # fmt: skip
     return report.check() if raises else report
+
+
+def _checked(configs: Any) -> tuple[PoolConfig, ...]:
+    """The pools to try, or ConfigError."""
+    try:
+        tried = tuple(configs)
+    except TypeError:
+        tried = (configs,)
+    for config in tried:
+        if not isinstance(config, PoolConfig):
+            raise ConfigError(
+                f"verify(configs=...): expected a sequence of PoolConfig, got {config!r} in it"
+            )
+    return tried
 
 
 def _plain_steps(engine: Engine, steps: int, plain: bool | None) -> int:

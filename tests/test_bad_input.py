@@ -87,7 +87,7 @@ def test_what_is_built_takes_it_or_refuses_it_in_words(value):
         survives(lambda name=name: PoolConfig(**{"threads": 1, name: value}))
     for name in ("drones", "radius", "flag"):
         survives(lambda name=name: Pings(**{name: value}))
-    number = isinstance(value, int) and 1 < value < 2**31
+    number = 1 < (seer.types.whole(value) or 0) < 2**31
     for name in ("pool", "compiled", "debug", "native", "strict_actions", "worlds"):
         if name != "worlds" or not number:
             survives(lambda name=name: seer.Engine(Pings, **{name: value}).close())
@@ -191,3 +191,25 @@ def test_a_state_whose_clock_is_beyond_the_last_tick_is_refused(engine):
         with pytest.raises(errors.SnapshotError, match="expected steps from 0 to 23058430092"):
             engine.load_state_dict({**state, "steps": np.full(2, steps, np.int64)})
     engine.step()
+
+
+@pytest.mark.parametrize("value", ODD, ids=IDS)
+def test_checks_and_scores_take_it_or_refuse_it_in_words(value):
+    quick = {"steps": 1, "worlds": 1, "plain": False, "configs": [PoolConfig(1, "lanes")]}
+    small = (seer.types.whole(value) or 0) < 3
+    for name in ("steps", "worlds", "seed", "configs"):
+        if small or name == "seed":
+            survives(lambda name=name: seer.verify(Pings, **{**quick, name: value}))
+    survives(lambda: seer.verify(value))
+    survives(lambda: seer.verify(Pings, **{**quick, "configs": [value]}))
+    env = seer.make(Pings, horizon=2)
+    for name in ("episodes", "seed"):
+        if small or name == "seed":
+            given = {"episodes": 1, name: value}
+            survives(lambda given=given: seer.evaluate(env, zeros, **given))
+    survives(lambda: seer.evaluate(env, value, episodes=1) if not callable(value) else None)
+    env.close()
+
+
+def zeros(observations):
+    return np.zeros((*observations.shape[:2], 2), np.float32)
