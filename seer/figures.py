@@ -52,10 +52,26 @@ THREADS = (
     ("light events, 1488 a window", ("--each", "16"), 1.9, "1,2"),
     ("light events, 65536 entities", ("--entities", "65536"), 2.2, "1,2"),
     ("0.3 us of work each", _WORK, 1.95, "1,2"),
-    ("one block of 64 lanes with half of all work", (*_WORK, "--skew", "0.5"), 1.6, "1,2"),
+    (
+        "one block of 64 lanes with half of all work",
+        (*_WORK, "--skew", "0.5", "--grain", "64"),
+        1.6,
+        "1,2",
+    ),
     (
         "one block of 64 lanes with half of all events",
-        ("--each", "16", "--work-ns", "300", "--events", "3e5", "--skew-events", "0.5"),
+        (
+            "--each",
+            "16",
+            "--work-ns",
+            "300",
+            "--events",
+            "3e5",
+            "--skew-events",
+            "0.5",
+            "--grain",
+            "64",
+        ),
         1.6,
         "1,2",
     ),
@@ -87,7 +103,8 @@ def queue_row(case: tuple[str, tuple[str, ...], float, float | None], repeat: in
 def threads_row(case: tuple[str, tuple[str, ...], float, str], repeat: int) -> Row:
     """PHOLD on two numbers of threads."""
     what, arguments, target, threads = case
-    line = phold(*arguments, "--threads", threads, "--no-heap", "--repeat", str(repeat))[1]
+    spin = ("--spin", "100")  # us, as pool="auto" chooses
+    line = phold(*arguments, *spin, "--threads", threads, "--no-heap", "--repeat", str(repeat))[1]
     few, many = threads.split(",")
     what = what if few == "2" else f"{what}, {many} threads"
     baseline = f"{few} thread{'s' if few != '1' else ''}"

@@ -157,7 +157,7 @@ static void learn(double *mean, double ns)
 /* After how many rounds to try the worse way again, so that the tries cost two per cent. */
 static uint32_t rounds_to_probe(double ratio)
 {
-    double rounds = 8 + 50 * (ratio - 1);
+    double rounds = 32 + 50 * (ratio - 1);
     return rounds < 1024 ? (uint32_t)rounds : 1024;
 }
 
