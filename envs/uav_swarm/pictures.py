@@ -61,7 +61,7 @@ def chart(path: Path, steps: int, **settings: Any) -> None:
 
 def main(folder: str = "docs") -> None:
     """Write all three."""
-    film(Path(folder) / "uav_swarm.gif", 105, drones=64, sensing=12.0)
+    film(Path(folder) / "uav_swarm.gif", 93, drones=64, sensing=12.0)
     film(Path(folder) / "rendezvous.gif", 120, task="rendezvous", drones=64)
     chart(Path(folder) / "coverage.png", 200, drones=64, sensing=15.0)
 
