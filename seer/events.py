@@ -41,6 +41,30 @@ def payload_dtype(fields: Iterable[tuple[str, Any]]) -> np.dtype[Any]:
     return np.dtype([(name, np.dtype(kind)) for name, kind in fields])
 
 
+def stored(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A value as a column or a payload stores it.
+
+    Integers wrap and floats are cut off, as C converts them; a float that is too large for an
+    integer becomes the nearest that fits, and one that is no number 0.
+
+    Args:
+        value: a number, or an array of them.
+        dtype: of the column or field.
+
+    Returns:
+        An array of that dtype, of the value's shape.
+    """
+    given = np.asarray(value)
+    if given.dtype.kind != "f" or dtype.kind not in "iu":
+        return given.astype(dtype, casting="unsafe")
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    whole = [
+        0 if x != x else low if x <= low else high if x >= high else int(x)
+        for x in given.astype(np.float64).ravel().tolist()
+    ]
+    return np.array(whole, dtype).reshape(given.shape)
+
+
 def pack(layout: np.dtype[Any], values: Sequence[Any], size: int) -> bytes:
     """Lay out a kind's field values as the native core carries them.
 
@@ -57,7 +81,7 @@ def pack(layout: np.dtype[Any], values: Sequence[Any], size: int) -> bytes:
     names = layout.names or ()
     for name, value in zip(names, values, strict=True):
         kind = layout[name]
-        data = np.asarray(value).astype(kind, casting="unsafe").tobytes()
+        data = stored(value, kind).tobytes()
         raw[offset : offset + len(data)] = data
         offset += len(data)
     return bytes(raw)

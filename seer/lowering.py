@@ -298,6 +298,21 @@ def _total(context: Any, builder: Any, typ: Any, ctx: Any, attr: str) -> Any:
     return ctx_field(builder, table, 8 * typ.layout.totals.index(attr), F64)
 
 
+def narrow(context: Any, builder: Any, value: Any, typ: Any, dtype: str) -> Any:
+    """A value as it is stored; `seer.events.stored` is the same in plain Python.
+
+    A float for an integer is cut off; what is too large becomes the nearest that fits, and what is
+    no number 0. LLVM's own conversion leaves both undefined.
+    """
+    target = native(dtype)
+    if not (isinstance(typ, types.Float) and isinstance(target, types.Integer)):
+        return context.cast(builder, value, typ, target)
+    whole = ir.IntType(target.bitwidth)
+    name = "llvm.fptosi.sat" if target.signed else "llvm.fptoui.sat"
+    convert = builder.module.declare_intrinsic(name, (whole, F64), ir.FunctionType(whole, [F64]))
+    return builder.call(convert, [context.cast(builder, value, typ, types.float64)])
+
+
 def widen(context: Any, builder: Any, dtype: str, raw: Any) -> Any:
     """A stored element as methods see it."""
     return context.cast(builder, raw, native(dtype), widened(dtype))

@@ -27,7 +27,7 @@ from .lowering import (
     core,
     ctx_memory,
     load_at,
-    native,
+    narrow,
     refusal,
 )
 from .rules import nearest
@@ -142,7 +142,7 @@ def _lower_send(context: Any, builder: Any, sig: Any, args: Any, seconds: bool) 
     raw = builder.bitcast(buffer, PTR)
     offset = 0
     for (_, dtype), value, typ in zip(kind.fields, values, sig.args[4:], strict=True):
-        stored = context.cast(builder, value, typ, native(dtype))
+        stored = narrow(context, builder, value, typ, dtype)
         at = builder.gep(raw, [ir.Constant(I64, offset)], inbounds=True)
         builder.store(stored, builder.bitcast(at, stored.type.as_pointer()), align=1)
         offset += np.dtype(dtype).itemsize

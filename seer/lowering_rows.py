@@ -26,6 +26,7 @@ from .lowering import (
     invariant,
     is_member,
     load_at,
+    narrow,
     native,
     refusal,
     widen,
@@ -218,7 +219,7 @@ def _column_set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     pointer = place(context, builder, typ, args[0], parts[:lead])
     c = typ.column
     if lead == 1 + len(c.shape):
-        stored = context.cast(builder, args[2], value, native(c.dtype))
+        stored = narrow(context, builder, args[2], value, c.dtype)
         store = builder.store(stored, builder.bitcast(pointer, stored.type.as_pointer()))
         column_memory(builder, store, typ.layout, c.index)
         return context.get_dummy_value()

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import faults
 from .errors import ModelError
-from .events import NARROW_BYTES, WIDE_BYTES, pack, payload_dtype, unpack
+from .events import NARROW_BYTES, WIDE_BYTES, pack, payload_dtype, stored, unpack
 
 if TYPE_CHECKING:
     from .reference import World
@@ -151,8 +151,7 @@ class _Rows:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place = self._may_write(index)
-        # The conversion of C, as in the compiled form: truncation, and wrapping of integers.
-        self._rows[place] = np.asarray(value).astype(self._column.dtype, casting="unsafe")
+        self._rows[place] = stored(value, self._column.dtype)
 
     def __repr__(self) -> str:
         return f"<{self._name}: one row per {self._column.group.name}, read with [i]>"

@@ -658,3 +658,44 @@ def test_a_failure_has_the_same_code_in_both_forms(code):
                 engine.step()
             found.append((str(caught.value), caught.value.user_code))
     assert found[0] == found[1]
+
+
+class Misfits(seer.EventModel):
+    """Writes floats that no integer is equal to."""
+
+    groups = {"cell": 5}
+    step = 1.0
+    lookahead = 0.5
+    given = seer.column("f8")
+    wide, narrow, positive = seer.column("i8"), seer.column("i1"), seer.column("u2")
+    sent = seer.column("i4")
+    note = seer.event({"value": "i4"})
+
+    @seer.sweep(at=0.0)
+    def write(ctx, s, i):
+        s.wide[i] = s.given[i]
+        s.narrow[i] = s.given[i]
+        s.positive[i] = s.given[i]
+        ctx.send("note", i, 0.25, s.given[i])
+
+    @seer.on("note")
+    def keep(ctx, s, i, e):
+        s.sent[i] = e.value
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_float_that_fits_no_integer_is_stored_alike_in_both_forms(compiled):
+    with seer.Engine(Misfits(), compiled=compiled) as engine:
+        engine.reset(seed=0)
+        engine.columns["given"][0] = [np.nan, np.inf, -np.inf, 1e6 + 0.7, -3.9]
+        engine.step()
+        got = {
+            name: engine.columns[name][0].tolist()
+            for name in ("wide", "narrow", "positive", "sent")
+        }
+    assert got == {
+        "wide": [0, 2**63 - 1, -(2**63), 1000000, -3],
+        "narrow": [0, 127, -128, 127, -3],
+        "positive": [0, 65535, 0, 65535, 0],
+        "sent": [0, 2**31 - 1, -(2**31), 1000000, -3],
+    }
