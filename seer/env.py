@@ -7,18 +7,18 @@ it. There is no work per agent in Python besides those dicts.
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pettingzoo
 
 from .engine import Engine
-from .errors import ClosedError, ConfigError, StateError, UnknownAgentError
+from .errors import ClosedError, ConfigError, StateError
 from .model import EventModel
 from .packing import ActionPacker
+from .spaces import AgentSpaces, space_of
 from .types import Array, whole
 
 __all__ = ["ParallelEnv"]
@@ -111,10 +111,10 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
             f"{spec.agents.name}_{i}" for i in range(spec.agents.count)
         ]
         self.agents: list[str] = []
-        self._one_observation_space = _space(model, "observation")
-        self._one_action_space = _space(model, "action")
-        self.observation_spaces = _Spaces(self.possible_agents, self._one_observation_space)
-        self.action_spaces = _Spaces(self.possible_agents, self._one_action_space)
+        self._one_observation_space = space_of(model, "observation")
+        self._one_action_space = space_of(model, "action")
+        self.observation_spaces = AgentSpaces(self.possible_agents, self._one_observation_space)
+        self.action_spaces = AgentSpaces(self.possible_agents, self._one_action_space)
         self._end_info = end_info
         self._renderer = renderer() if renderer else None
         self._window: Any = None
@@ -415,66 +415,6 @@ class ParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[type-arg]
         if "horizon" in options:
             return self._steps('options["horizon"]', options["horizon"])
         return self.horizon
-
-
-class _Spaces(Mapping[str, Any]):
-    """Agent -> space. Each agent has its own, so that each can be seeded; made when first asked
-    for, since a hundred thousand of them take seconds.
-    """
-
-    def __init__(self, agents: list[str], space: Any) -> None:
-        self._agents = dict.fromkeys(agents)
-        self._space = space
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, agent: str) -> Any:
-        known = isinstance(agent, str)
-        space = self._made.get(agent) if known else None
-        if space is None:
-            if not known or agent not in self._agents:
-                raise UnknownAgentError(
-                    f"there is no agent {agent!r}; there are {len(self._agents)}, from "
-                    f"{next(iter(self._agents))!r}",
-                    agent=agent,
-                )
-            space = self._made[agent] = copy.deepcopy(self._space)
-        return space
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._agents)
-
-    def __len__(self) -> int:
-        return len(self._agents)
-
-
-def _space(model: EventModel, role: str) -> Any:
-    """What the model says an agent's space is, or a box over the column's dtype."""
-    from gymnasium import spaces
-
-    column = model.spec.role(role)
-    assert column is not None
-    make = getattr(model, f"{role}_space", None)
-    try:
-        space = make(model.p) if make is not None else None
-    except Exception as error:
-        raise ConfigError(
-            f"{model.spec.name}.{role}_space could not be computed: {error!r}"
-        ) from error
-    if space is None:
-        if column.dtype.kind == "f":
-            return spaces.Box(-np.inf, np.inf, column.shape, column.dtype)
-        limits = np.iinfo(column.dtype)
-        return spaces.Box(limits.min, limits.max, column.shape, column.dtype)
-    if not isinstance(space, spaces.Space):
-        raise ConfigError(
-            f"{model.spec.name}.{role}_space must give a gymnasium space, got {space!r}"
-        )
-    if role == "observation" and (space.shape != column.shape or space.dtype != column.dtype):
-        raise ConfigError(
-            f"{model.spec.name}.observation_space has shape {space.shape} and dtype "
-            f"{space.dtype}, its column has {column.shape} and {column.dtype}"
-        )
-    return space
 
 
 def _remade(
