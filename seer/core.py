@@ -143,14 +143,7 @@ class NativeCore:
         wide = np.zeros((count, WIDE_BYTES), np.uint8)
         lengths = np.zeros(self._spec.entities, np.uint32)
         sequences = np.zeros(self._spec.entities, np.uint32)
-        lib.seer_engine_export(
-            self._handle,
-            world,
-            ffi.from_buffer("seer_event[]", events.view(np.uint8)),
-            ffi.from_buffer("char[]", wide),
-            ffi.from_buffer("uint32_t[]", lengths),
-            ffi.from_buffer("uint32_t[]", sequences),
-        )
+        lib.seer_engine_export(self._handle, world, *_record(events, wide, lengths, sequences))
         return events, wide, lengths, sequences
 
     def load(
@@ -158,22 +151,21 @@ class NativeCore:
         steps: int, seed: int, episode: int,
     ) -> int:  # fmt: skip
         """Replace a world's pending events and clock."""
-        return int(
-            lib.seer_engine_import(
-                self._handle,
-                world,
-                ffi.from_buffer("seer_event[]", events.view(np.uint8)),
-                ffi.from_buffer("char[]", wide),
-                ffi.from_buffer("uint32_t[]", lengths),
-                ffi.from_buffer("uint32_t[]", sequences),
-                steps,
-                seed,
-                episode,
-            )
-        )
+        record = _record(events, wide, lengths, sequences)
+        return int(lib.seer_engine_import(self._handle, world, *record, steps, seed, episode))
 
     def words(self, code: int) -> str:
         return _words(code)
+
+
+def _record(events: Any, wide: Any, lengths: Any, sequences: Any) -> tuple[Any, ...]:
+    """A world's pending events as the core takes and gives them; the memory is the arrays'."""
+    return (
+        ffi.from_buffer("seer_event[]", events.view(np.uint8)),
+        ffi.from_buffer("char[]", wide),
+        ffi.from_buffer("uint32_t[]", lengths),
+        ffi.from_buffer("uint32_t[]", sequences),
+    )
 
 
 def _words(code: int) -> str:

@@ -40,7 +40,7 @@ void seer_arena_give(seer_arena *arena, seer_event *block, unsigned class_)
     arena->free_block[class_] = block;
 }
 
-uint32_t seer_arena_wide(seer_arena *arena)
+uint32_t seer_arena_wide(seer_arena *arena, const void *payload)
 {
     if (arena->wide_free == SEER_NONE || arena->wide_chunks == 0) {
         uint32_t n = arena->wide_chunks;
@@ -55,6 +55,7 @@ uint32_t seer_arena_wide(seer_arena *arena)
     }
     uint32_t slot = arena->wide_free;
     memcpy(&arena->wide_free, seer_arena_payload(arena, slot), sizeof slot);
+    memcpy(seer_arena_payload(arena, slot), payload, SEER_WIDE_BYTES);
     return slot;
 }
 

@@ -22,8 +22,8 @@ typedef struct seer_arena {
 /* NULL when memory is short. */
 seer_event *seer_arena_block(seer_arena *arena, unsigned class_);
 void seer_arena_give(seer_arena *arena, seer_event *block, unsigned class_);
-/* A slot for a wide payload, or SEER_NONE when memory is short. */
-uint32_t seer_arena_wide(seer_arena *arena);
+/* A slot with a copy of a wide payload, or SEER_NONE when memory is short. */
+uint32_t seer_arena_wide(seer_arena *arena, const void *payload);
 void seer_arena_give_wide(seer_arena *arena, uint32_t slot);
 void seer_arena_free(seer_arena *arena); /* everything; the arena can be used again */
 

@@ -135,9 +135,7 @@ void seer_clear_world(seer_engine *e, seer_world *v, uint64_t seed, uint64_t epi
     v->tick = v->steps = 0;
     v->pending = 0;
     v->failed = v->mailed = v->copied = 0;
-    for (uint32_t k = 0; k < e->shards; k++) {
-        seer_shard_clear(&v->shards[k], 0);
-    }
+    for (uint32_t k = 0; k < e->shards; k++) seer_shard_clear(&v->shards[k], 0);
     for (uint32_t c = 0; c < m->columns; c++) {
         const seer_column *column = &m->column[c];
         size_t count = m->group[column->group].count;

@@ -138,7 +138,6 @@ static int collect_faults(seer_engine *e, int of_one_world)
 static int run(seer_engine *e)
 {
     seer_worker *w = &e->worker[0];
-    int paused = 0;
     int lanes = e->pool.axis == SEER_AXIS_LANES;
     e->deadline = lanes ? 0 : seer_clock() + SEER_CALL_NS; /* 0: at the first look at the clock */
     int together = e->threads > 1 && (lanes ? e->shards : e->model.worlds) > 1 && seer_pool_take(e);
@@ -148,14 +147,13 @@ static int run(seer_engine *e)
         seer_share_worlds(w);
         seer_pool_give();
     } else {
-        for (uint32_t k = 0; k < e->model.worlds && !paused; k++) {
+        for (uint32_t k = 0; k < e->model.worlds; k++) {
             seer_world *v = &e->world[k];
             if (!v->busy) continue;
             if (!v->begun) seer_begin_world(w, v);
             seer_phase phase = seer_proceed(w, v);
             if (phase.kind > SEER_PHASE_PAUSE) phase = seer_share_world(w, v, phase);
-            paused = phase.kind == SEER_PHASE_PAUSE;
-            if (paused) break;
+            if (phase.kind == SEER_PHASE_PAUSE) break;
             end_world(e, v);
             e->handled_before += v->handled;
             collect_faults(e, 1);

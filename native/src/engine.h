@@ -274,6 +274,13 @@ int seer_engine_enter(seer_engine *engine);
 int seer_engine_leave(seer_engine *engine, int code);
 void seer_engine_help(seer_engine *engine, uint32_t index); /* a pool's worker lends a hand */
 
+static inline void seer_lower_bid(seer_worker *worker, uint64_t key, uint32_t round)
+{
+    if (key > worker->bid || (key == worker->bid && round >= worker->bid_round)) return;
+    worker->bid = key;
+    worker->bid_round = round;
+}
+
 static inline uint32_t seer_world_index(const seer_engine *engine, const seer_world *world)
 {
     return (uint32_t)(world - engine->world);

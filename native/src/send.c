@@ -83,13 +83,9 @@ static __attribute__((noinline)) int mail(seer_worker *w, uint32_t shard, seer_r
         batch->count += 2;
     }
     w->counters.mailed++;
-    uint32_t round = (uint32_t)(event.address >> 48);
     uint64_t key = w->engine->model.lookahead ? seer_bucket(w->engine->buckets, (int64_t)event.time)
                                               : event.time;
-    if (key < w->bid || (key == w->bid && round < w->bid_round)) {
-        w->bid = key;
-        w->bid_round = round;
-    }
+    seer_lower_bid(w, key, (uint32_t)(event.address >> 48));
     return 1;
 }
 
@@ -139,10 +135,8 @@ static inline __attribute__((always_inline)) int post(seer_worker *w, uint32_t k
         i = (uint32_t)to - shard->first;
     }
     if (wide) {
-        uint32_t slot = seer_arena_wide(&shard->arena);
-        if (slot == SEER_NONE) return refuse(w, SEER_ENOMEM, kind, to, time, 0);
-        memcpy(seer_arena_payload(&shard->arena, slot), wide, SEER_WIDE_BYTES);
-        event.payload = slot;
+        event.payload = seer_arena_wide(&shard->arena, wide);
+        if (event.payload == SEER_NONE) return refuse(w, SEER_ENOMEM, kind, to, time, 0);
     }
     int filed;
     if ((uint32_t)to == w->running) {

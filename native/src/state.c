@@ -80,9 +80,8 @@ int seer_file_all(seer_engine *e, seer_world *v, const seer_event *events, const
                 (j && !seer_before(events - 1, events)))
                 return -SEER_EINVAL;
             if (m->kind[event.kind].flags & SEER_KIND_WIDE) {
-                event.payload = seer_arena_wide(&s->arena);
+                event.payload = seer_arena_wide(&s->arena, wide);
                 if (event.payload == SEER_NONE) return -SEER_ENOMEM;
-                memcpy(seer_arena_payload(&s->arena, (uint32_t)event.payload), wide, SEER_WIDE_BYTES);
             }
             if (!seer_shard_file(s, entity - s->first, seer_record_of(&event))) return -SEER_ENOMEM;
             pending++;

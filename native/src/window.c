@@ -44,17 +44,15 @@ static void take_mail(seer_worker *w, seer_shard *shard, uint32_t parity)
     for (seer_batch *batch = seer_mail_take(&shard->mailbox[parity]); batch; batch = batch->next) {
         for (uint32_t k = 0; k < batch->count; k++) {
             seer_event event = batch->events[k];
+            int room = 1;
             if (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE) {
-                event.payload = seer_arena_wide(&shard->arena);
-                if (event.payload != SEER_NONE)
-                    memcpy(seer_arena_payload(&shard->arena, (uint32_t)event.payload),
-                           &batch->events[k + 1], SEER_WIDE_BYTES);
+                event.payload = seer_arena_wide(&shard->arena, &batch->events[k + 1]);
+                room = event.payload != SEER_NONE;
                 k += 2;
             }
-            if (event.payload == SEER_NONE && (w->engine->model.kind[event.kind].flags & SEER_KIND_WIDE))
-                goto short_of_memory;
-            if (seer_likely(seer_shard_file(shard, event.target - shard->first, seer_record_of(&event)))) continue;
-        short_of_memory:
+            if (seer_likely(room && seer_shard_file(shard, event.target - shard->first,
+                                                    seer_record_of(&event))))
+                continue;
             seer_report(w, &(seer_fault){.code = SEER_ENOMEM, .world = w->ctx.world,
                                          .entity = event.target, .source = event.source,
                                          .sequence = event.sequence, .target = event.target,
@@ -215,10 +213,7 @@ static void bid_least(seer_worker *w, const seer_shard *shard, unsigned slot)
     for (uint32_t k = 0; k < (shard->count + 63) / 64; k++)
         for (uint64_t word = bits[k]; word; word &= word - 1) {
             const seer_event *head = &shard->lanes[k * 64 + (uint32_t)__builtin_ctzll(word)].head;
-            uint64_t key = (uint64_t)head->time;
-            if (key > w->bid || (key == w->bid && head->round >= w->bid_round)) continue;
-            w->bid = key;
-            w->bid_round = head->round;
+            seer_lower_bid(w, (uint64_t)head->time, head->round);
         }
 }
 

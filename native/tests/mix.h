@@ -25,6 +25,17 @@ typedef struct mix_options {
     uint32_t uneven;  /* of 256 remote sends go to the first sixteenth of the entities */
 } mix_options;
 
+/* A bit of everything, for tests that are not about the model. */
+#define MIX_USUAL                                                                                 \
+    {.worlds = 3, .entities = 48, .lookahead = 1000, .step = 15000, .tokens = 2, .remote = 90,    \
+     .burst = 20, .instant = 20, .far = 10, .death = 200}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOW 10 /* how much less to do */
+#else
+#define SLOW 1
+#endif
+
 typedef struct mix_columns { /* (worlds, entities) each */
     uint8_t *alive, *alive_seen, *acted;
     uint64_t *draws, *hash, *shown, *shown_seen;

@@ -9,15 +9,7 @@
 #include "mix.h"
 #include "tiny.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 10 /* how much less to do */
-#else
-#define SLOW 1
-#endif
-
-static const mix_options model = {.worlds = 3, .entities = 48, .lookahead = 1000, .step = 15000,
-                                  .tokens = 2, .remote = 90, .burst = 20, .instant = 20, .far = 10,
-                                  .death = 200};
+static const mix_options model = MIX_USUAL;
 
 static void pause_ms(long ms)
 {
