@@ -612,6 +612,14 @@ def test_worlds_and_pools_are_checked_when_asked_for(make):
     assert engine.pool.threads >= 1
 
 
+def test_a_single_shard_is_shared_with_nobody_even_where_all_is_to_be_shared(make):
+    engine = make(pool=PoolConfig(2, "lanes", 4096, share=True))
+    engine.reset(seed=1)
+    engine.step()
+    counters = engine.counters()
+    assert (counters["shared"], counters["wakes"], counters["spins"]) == (0, 0, 0)
+
+
 def test_auto_splits_worlds_where_there_are_enough(monkeypatch):
     from seer import build
 

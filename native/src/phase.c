@@ -252,7 +252,7 @@ int seer_worth_refining(const seer_engine *e)
 
 int seer_worth_sharing(seer_engine *e, const seer_world *v, const seer_phase *phase)
 {
-    if (e->pool.share) return 1;
+    if (e->pool.share) return e->shards > 1; /* the pool is not held for a single shard */
     switch (phase->kind) {
     case SEER_PHASE_WINDOW: return windows_shared(e, v);
     case SEER_PHASE_SWEEP: return sweep_shared(e, phase);
