@@ -28,16 +28,19 @@ __all__ = [
     "ModelError",
     "NativeError",
     "OutOfMemoryError",
+    "ResultError",
     "RoundsError",
     "SeerError",
     "SequenceOverflowError",
     "SnapshotError",
     "StateError",
     "StepOverflowError",
+    "StepTimeoutError",
     "TargetError",
     "UnknownAgentError",
     "UnknownIdError",
     "VerifyError",
+    "WorkerDiedError",
     "WorldOverflowError",
 ]
 
@@ -169,6 +172,46 @@ class UnknownAgentError(SeerError, KeyError):
 
     agent: str | None = None
     nearest: str | None = None
+
+
+class ResultError(SeerError, ValueError):
+    """What an environment returned is not legal: a shape, a dtype, a reward that is no number.
+
+    Attributes:
+        env: index of the environment.
+        agent: name of the agent.
+    """
+
+    env: int | None = None
+    agent: str | None = None
+
+
+class WorkerDiedError(SeerError, RuntimeError):
+    """A worker process ended by itself: killed, out of memory, or by an exit.
+
+    Attributes:
+        worker: its number.
+        pid: its process id.
+        envs: indices of the environments that lived in it.
+        exitcode: its exit status; negative: the signal that ended it; None: unknown.
+    """
+
+    worker: int | None = None
+    pid: int | None = None
+    envs: tuple[int, ...] = ()
+    exitcode: int | None = None
+
+
+class StepTimeoutError(SeerError, TimeoutError):
+    """Environments did not answer within the time that the caller allowed.
+
+    Attributes:
+        envs: indices of the environments that did not answer.
+        timeout: what was allowed, s.
+    """
+
+    envs: tuple[int, ...] = ()
+    timeout: float | None = None
 
 
 class VerifyError(SeerError, AssertionError):
