@@ -273,6 +273,39 @@ double seer_cos(double x);
 double seer_atan2(double y, double x);
 double seer_hypot(double x, double y);
 
+/* ---- between processes ------------------------------------------------------ */
+
+/* Memory that a caller shares with its workers (mapped by both, zero at first, aligned to
+ * SEER_WIRE_APART). A bell takes SEER_WIRE_APART bytes, a result SEER_RESULT_BYTES, a command or
+ * a counter of tickets is a uint64_t. What different processes write belongs SEER_WIRE_APART
+ * bytes apart. All waits return at the latest after timeout_ns, or when a signal comes. */
+#define SEER_WIRE_APART 128
+#define SEER_RESULT_BYTES 16 /* the number of the command that is done, and the ticket */
+
+/* Set a bell that one process rings, and wake who sleeps on it. 1 if somebody had to be woken. */
+int32_t seer_bell_ring(void *bell, uint64_t value);
+uint64_t seer_bell_value(const void *bell);
+/* Wait until a bell is no longer `seen`: spins for spin_ns, then sleeps. The bell's value. */
+uint64_t seer_bell_wait(void *bell, uint64_t seen, int64_t spin_ns, int64_t timeout_ns);
+/* A word for one writer: what was written before _put is visible after a _get that sees it. */
+void seer_word_put(void *word, uint64_t value);
+uint64_t seer_word_get(const void *word);
+/* Say that command `number` is done: takes a ticket and adds 1 to the collector's bell. The
+ * collector is woken when it has what it waits for, or at once if urgent. 1 if it was woken. */
+int32_t seer_result_publish(void *result, uint64_t number, void *tickets, void *collector,
+                            int32_t urgent);
+/* Wait until `count` of n results, at base + where[k], say wanted[k], or until one is urgent.
+ * ready (n,) tells which do; `urgent` holds how many urgent ones were seen. How many are ready. */
+int32_t seer_result_gather(void *collector, char *base, const uint64_t *where,
+                           const uint64_t *wanted, uint32_t n, uint32_t count, int64_t spin_ns,
+                           int64_t timeout_ns, uint8_t *ready, uint32_t *urgent);
+/* Of n commands (n,) and results, `stride` bytes each, the one not done yet with the least number:
+ * its index, or -1. */
+int32_t seer_command_oldest(const char *commands, const char *results, uint64_t stride, uint32_t n);
+/* Start a thread that kills this process, and its process group if it leads one, when `caller`
+ * becomes readable (a pidfd of a process that ended) or `channel` hangs up; -1 for either. */
+int32_t seer_watch(int32_t caller, int32_t channel);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,7 +23,7 @@ build() # name, flags
     for source in ../src/*.c mix.c mix_oracle.c; do
         $CC $flags -c "$source" -o "$out/$(basename "$source" .c).o"
     done
-    for program in test_queue test_mix test_limits test_life test_calls soak history; do
+    for program in test_queue test_mix test_limits test_life test_calls test_wire soak history; do
         $CC $flags "$program.c" "$out"/*.o -o "$out/$program" -lpthread -lm
     done
     # once more, with a core whose threads are held up anywhere and whose calls pause all the time
@@ -49,6 +49,7 @@ tests() # name
     "$out/test_limits"
     "$out/test_life"
     "$out/test_calls"
+    "$out/test_wire"
     "$out/test_stress"
 }
 
