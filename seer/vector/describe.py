@@ -111,7 +111,7 @@ def kind_of_env(env: Any, what: str = "the factory") -> EnvKind:
         return "gymnasium"
     if callable(getattr(env, "agent_iter", None)) and callable(getattr(env, "last", None)):
         return "aec"
-    if several and not lone or callable(getattr(env, "observation_space", None)):
+    if (several and not lone) or callable(getattr(env, "observation_space", None)):
         return "parallel"
     if lone:
         return "gymnasium"
