@@ -67,7 +67,7 @@ class Group:
         self.observation_space, self.action_space = observation_spaces[0], action_spaces[0]
         self.observation, self.action = Tree(self.observation_space), Tree(self.action_space)
         self.whole = len(self.agents) == total
-        self._observation_spaces = observation_spaces
+        self.observation_spaces, self.action_spaces = observation_spaces, action_spaces
         self._fillers: list[Any] | None = None
 
     def __len__(self) -> int:
@@ -77,11 +77,11 @@ class Group:
     def fillers(self) -> list[Any]:
         """For each leaf of the observation (A_g, ...) what stands for an absent agent."""
         if self._fillers is None:
-            first = self._observation_spaces[0]
-            if all(space is first or space == first for space in self._observation_spaces):
+            first = self.observation_spaces[0]
+            if all(space is first or space == first for space in self.observation_spaces):
                 rows = [[filler(leaf) for leaf in self.observation.leaves]] * len(self)
             else:
-                rows = [[filler(x) for x in Tree(s).leaves] for s in self._observation_spaces]
+                rows = [[filler(x) for x in Tree(s).leaves] for s in self.observation_spaces]
             self._fillers = [_stacked([row[k] for row in rows], leaf.dtype)
                              for k, leaf in enumerate(self.observation.leaves)]  # fmt: skip
         return self._fillers

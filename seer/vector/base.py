@@ -1,0 +1,502 @@
+"""What every layout has in common: arguments, states, who is live, asynchronous stepping.
+
+A layout turns what the caller gives into `Actions` and a `Frame` into what comes back; this
+file decides what is legal when.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ActionError, ClosedError, ConfigError, ForkedError, StateError
+from ..types import Array, BoolArray, whole
+from .contract import VecSpec
+from .frames import Frame
+
+__all__ = ["Core"]
+
+
+class Core:
+    """A vector of environments, whatever its layout.
+
+    Attributes:
+        num_envs: how many.
+        live: (N, A) bool, who must be given an action next.
+        acted: (N, A) bool, who was live before this step: the loss mask.
+        episode_over: (N,) bool, the environment ended in this step.
+        was_reset: (N,) bool, this step was an automatic reset, to be left out of a buffer.
+        pool: how the environments are run; ``pool.explain()`` says why.
+        env_ids: after `recv`, the environments of its rows; otherwise all.
+    """
+
+    layout: str = ""
+
+    def _begin(
+        self,
+        backend: Any,
+        *,
+        copy: bool = True,
+        batch_size: int | None = None,
+    ) -> None:
+        spec: VecSpec = backend.spec
+        self._backend, self._spec, self.copy = backend, spec, copy
+        self._count = spec.num_envs
+        self.batch_size = batch_size if batch_size is not None else spec.num_envs
+        self.render_mode = spec.render_mode
+        self.metadata: dict[str, Any] = {**spec.metadata, "autoreset_mode": _member(spec.mode)}
+        self.agents = self.possible_agents = list(spec.agents)
+        self.groups = {group.name: group.agents for group in spec.groups}
+        self._status = "new"  # then ready, failed, closed
+        self._begun: BoolArray = np.zeros(spec.num_envs, np.bool_)
+        self._busy: BoolArray = np.zeros(spec.num_envs, np.bool_)
+        self._live: BoolArray = np.zeros((spec.num_envs, len(spec.agents)), np.bool_)
+        self._turn: Array = np.full(spec.num_envs, -1)
+        self._ended: BoolArray = np.zeros(spec.num_envs, np.bool_)
+        self._all_live = False
+        self._frame: Frame | None = None
+        self._strange = spec.open_names or spec.reserved > 0  # names may come that are not known
+        self._side_of: dict[int, Any] = {}  # the last side of each environment
+        self._spaces: Any = None
+        self._everyone: Array = np.arange(spec.num_envs)
+        self.env_ids = self._everyone
+        self._pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _close, backend, self._pid)
+
+    # ---- what a layout does
+
+    def _take(self, actions: Any, envs: Array | None) -> None:
+        """Write the actions of the live agents of `envs` (None: all) to the backend."""
+        raise NotImplementedError
+
+    def _present_reset(self, frame: Frame) -> Any:
+        raise NotImplementedError
+
+    def _present(self, frame: Frame) -> Any:
+        raise NotImplementedError
+
+    # ---- all at once
+
+    def _reset(self, seed: Any, options: Any) -> Frame:
+        self._must_be_open("reset")
+        if self._busy.any():
+            self._backend.drain()
+            self._busy[:] = False
+        chosen, each = self._checked_options(options)
+        seeds = self._checked_seed(seed)
+        if self._status == "failed" and chosen is not None and not chosen.all():
+            raise StateError(
+                f"{self._name}.reset: an earlier call failed, so all environments must be reset"
+            )
+        self._status = "failed"  # until it has succeeded
+        frame: Frame = self._backend.reset(chosen, seeds, each)
+        self._begun |= True if chosen is None else chosen
+        self._status = "ready" if self._begun.all() else "new"
+        self._note(frame, None)
+        return frame
+
+    def _step(self, actions: Any) -> Frame:
+        if self._status != "ready" or self._pid != os.getpid():
+            self._refuse("step")
+        if self.batch_size < self._count:
+            raise StateError(
+                f"{self._name}.step: with batch_size={self.batch_size} of {self._count} "
+                "environments use send and recv"
+            )
+        if self._busy.any():
+            raise StateError(
+                f"{self._name}.step: environments {np.flatnonzero(self._busy).tolist()} are "
+                "stepping since send; recv their results first"
+            )
+        if self._spec.mode == "disabled" and self._ended.any():
+            self._refuse_ended(np.flatnonzero(self._ended))
+        self._take(actions, None)
+        self._status = "failed"  # until it has succeeded
+        frame: Frame = self._backend.step()
+        self._status = "ready"
+        self._note(frame, None)
+        return frame
+
+    def _note(self, frame: Frame, envs: Array | None) -> None:
+        """Remember who is live."""
+        self._frame = frame
+        if self._strange:
+            for env in range(self._count) if envs is None else envs.tolist():
+                self._side_of[env] = frame.side
+        if envs is None:
+            self.env_ids = self._everyone
+            self._live[:] = frame.live
+            self._all_live = bool(self._live.all())
+            if not self._all_live or self._ended.any():
+                self._ended[:] = frame.over if self._spec.mode != "same_step" else False
+            if self._spec.kind == "aec":
+                self._turn[:] = frame.turn
+        else:
+            self.env_ids = envs
+            self._live[envs] = frame.live
+            self._turn[envs] = frame.turn
+            self._ended[envs] = frame.over if self._spec.mode != "same_step" else False
+            self._all_live = bool(self._live.all())
+
+    # ---- asynchronously
+
+    def async_reset(self, seed: Any = None, options: Any = None) -> None:
+        """Begin episodes; `recv` gives the observations as they come.
+
+        Args:
+            seed: as in `reset`.
+            options: as in `reset`.
+        """
+        self._must_be_open("async_reset")
+        self._backend.drain()
+        self._busy[:] = False
+        chosen, each = self._checked_options(options)
+        seeds = self._checked_seed(seed)
+        self._backend.send_reset(chosen, seeds, each)
+        these = np.ones(self._count, np.bool_) if chosen is None else chosen
+        self._begun |= these
+        self._busy |= these
+        self._live[these] = False
+        self._status = "ready" if self._begun.all() else "new"
+
+    def send(self, actions: Any, env_ids: Any = None) -> None:
+        """Let environments step without waiting for them.
+
+        Args:
+            actions: in the layout's form, one row for each of `env_ids`, in their order.
+            env_ids: (rows,) which environments; by default those of the last `recv`, or all.
+
+        Raises:
+            StateError: one of them is stepping already, or was never reset.
+        """
+        if self._status != "ready" or self._pid != os.getpid():
+            self._refuse("send")
+        envs = self._checked_ids(env_ids)
+        busy = envs[self._busy[envs]]
+        if busy.size:
+            raise StateError(
+                f"{self._name}.send: environment {int(busy[0])} is stepping already; recv its "
+                "result first"
+            )
+        ended = envs[self._ended[envs]]
+        if self._spec.mode == "disabled" and ended.size:
+            self._refuse_ended(ended)
+        self._take(actions, envs)
+        self._busy[envs] = True
+        self._backend.send(envs)
+
+    def _recv(self) -> Frame:
+        self._must_be_open("recv")
+        if self._status != "ready":
+            self._refuse("recv")
+        flying = int(self._busy.sum())
+        if flying < self.batch_size:
+            raise StateError(
+                f"{self._name}.recv: {flying} environments are stepping, fewer than "
+                f"batch_size={self.batch_size}; send first"
+            )
+        self._status = "failed"  # until it has succeeded
+        envs, frame = self._backend.recv(self.batch_size)
+        self._status = "ready"
+        self._busy[envs] = False
+        self._note(frame, envs)
+        return frame
+
+    def _strangers(self, env: int) -> tuple[dict[str, int], dict[str, Any]]:
+        """Who was not announced: name -> reserved slot, and who is live without one."""
+        side = self._side_of.get(env)
+        if side is None:
+            return {}, {}
+        return side.slots.get(env, {}), side.extras.get(env, {}).get("live", {})
+
+    def _named(self, row: int, slot: int) -> str:
+        """The agent of a slot; agents that were not announced have been given theirs."""
+        agents = self._spec.agents
+        if slot >= len(agents) - self._spec.reserved:
+            taken, _ = self._strangers(int(self.env_ids[row]))
+            return next((name for name, its in taken.items() if its == slot), agents[slot])
+        return agents[slot]
+
+    def _space_of(self, env: int, slot: int) -> Any:
+        """The action space of an agent in one environment, always the same object."""
+        agent = self._spec.agents[slot]
+        if self._spec.env_spaces is not None and agent in self._spec.env_spaces[env]:
+            return self._spec.env_spaces[env][agent][1]
+        return self._spaces.action[agent]
+
+    # ---- what is known after a step
+
+    def _shown(self, name: str) -> Any:
+        if self._frame is None:
+            raise StateError(f"{self._name}.{name}: nothing is known before the first reset")
+        return getattr(self._frame, name)[:]
+
+    @property
+    def live(self) -> BoolArray:
+        """(N, A) bool, who must be given an action next."""
+        return self._shown("live")
+
+    @property
+    def acted(self) -> BoolArray:
+        """(N, A) bool, who was live before this step."""
+        return self._shown("acted")
+
+    @property
+    def episode_over(self) -> BoolArray:
+        """(N,) bool, the environment ended in this step."""
+        return self._shown("over")
+
+    @property
+    def was_reset(self) -> BoolArray:
+        """(N,) bool, this step was an automatic reset of next-step mode."""
+        return self._shown("was_reset")
+
+    @property
+    def turn(self) -> Array:
+        """(N,) int64, the slot that acts next in a turn-based environment, -1 where none does."""
+        return self._shown("turn")
+
+    @property
+    def slots(self) -> list[dict[str, int]]:
+        """Per environment: name -> slot of the agents that have a reserved one."""
+        return [dict(self._strangers(env)[0]) for env in range(self._count)]
+
+    @property
+    def pool(self) -> Any:
+        """How the environments are run; ``pool.explain()`` says why."""
+        return self._backend.pool
+
+    # ---- the environments themselves
+
+    def call(self, name: str, *args: Any, envs: Any = None, **kwargs: Any) -> tuple[Any, ...]:
+        """A method's results, or an attribute's values, one for each environment.
+
+        Args:
+            name: looked for through wrappers.
+            *args: for the method.
+            envs: indices of environments; all by default.
+            **kwargs: for the method.
+        """
+        self._must_be_open("call")
+        self._must_rest("call")
+        return tuple(self._backend.call(name, args, kwargs, self._checked_envs(envs)))
+
+    def get_attr(self, name: str, envs: Any = None) -> tuple[Any, ...]:
+        """An attribute of each environment."""
+        return self.call(name, envs=envs)
+
+    def set_attr(self, name: str, values: Any, envs: Any = None) -> None:
+        """Set an attribute in each environment.
+
+        Args:
+            name: looked for through wrappers.
+            values: a list or tuple with one for each; anything else is given to all.
+            envs: indices of environments; all by default.
+        """
+        self._must_be_open("set_attr")
+        self._must_rest("set_attr")
+        chosen = self._checked_envs(envs)
+        if not isinstance(values, (list, tuple)):
+            values = [values] * len(chosen)
+        if len(values) != len(chosen):
+            raise ConfigError(
+                f"{self._name}.set_attr({name!r}): expected {len(chosen)} values, one for each "
+                f"environment, got {len(values)}"
+            )
+        self._backend.set_attr(name, list(values), chosen)
+
+    def render(self, env: int | None = None) -> Any:
+        """A picture of every environment, as a tuple, or of one.
+
+        Args:
+            env: which one; None: all.
+        """
+        self._must_be_open("render")
+        self._must_rest("render")
+        if self.render_mode is None:
+            warnings.warn(
+                f"{self._name}.render: make the vector with render_mode='rgb_array' (or "
+                "'human') to see something",
+                stacklevel=2,
+            )
+            return None
+        frames = self._backend.render(self._checked_envs(None if env is None else [env]))
+        return tuple(frames) if env is None else frames[0]
+
+    def state(self) -> Any:
+        """(N, …) the global state of every environment, for a central critic."""
+        return np.stack([np.asarray(one) for one in self.call("state")])
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close every environment once, and end the workers. May be called at any time, twice.
+
+        Args:
+            timeout: how long to wait for environments that are still stepping, s.
+        """
+        if self._status == "closed":
+            return
+        self._status = "closed"
+        self._finalizer.detach()
+        if self._pid == os.getpid():
+            self._backend.close(timeout)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        spec = self._spec
+        size = f"{len(spec.agents)} agents" if spec.kind != "gymnasium" else "1 agent"
+        groups = ", ".join(f"{g.name} ({len(g)})" for g in spec.groups[:4])
+        more = "" if len(spec.groups) < 5 else ", …"
+        how = type(self._backend).__name__.lower()
+        state = {"new": "not yet reset"}.get(self._status, self._status)
+        why = getattr(self.pool, "explain", lambda: "")()
+        return (
+            f"<{spec.num_envs} of {spec.name}: {size} in {groups}{more}; layout {self.layout!r}, "
+            f"{how}, autoreset {spec.mode!r}; {state}"
+            + (f"; {why.splitlines()[0]}" if why else "")
+            + ">"
+        )
+
+    # ---- what is legal
+
+    @property
+    def _name(self) -> str:
+        return self._spec.name
+
+    def _must_be_open(self, what: str) -> None:
+        if self._status == "closed":
+            raise ClosedError(f"{self._name}.{what}: the vector is closed; make a new one")
+        if self._pid != os.getpid():
+            raise ForkedError(
+                f"{self._name}.{what}: this process was forked after the vector was made, and "
+                "its copy can't be used; make one in this process"
+            )
+
+    def _must_rest(self, what: str) -> None:
+        if self._busy.any():
+            raise StateError(
+                f"{self._name}.{what}: environments {np.flatnonzero(self._busy).tolist()} are "
+                "stepping since send; recv their results first"
+            )
+
+    def _refuse(self, what: str) -> None:
+        self._must_be_open(what)
+        if self._status == "failed":
+            raise StateError(
+                f"{self._name}.{what}: an earlier call failed; only reset and close help now"
+            )
+        never = np.flatnonzero(~self._begun).tolist()
+        raise StateError(
+            f"{self._name}.{what} before reset: environments {never} have not been reset"
+        )
+
+    def _refuse_ended(self, envs: Array) -> None:
+        raise StateError(
+            f"{self._name}: environment {int(envs[0])} has ended, and autoreset is disabled; "
+            "reset it with options={'reset_mask': mask} first"
+        )
+
+    def _checked_seed(self, seed: Any) -> list[int | None]:
+        count = self._count
+        if seed is None:
+            return [None] * count
+        if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim == 1):
+            if len(seed) != count:
+                raise ConfigError(
+                    f"{self._name}.reset(seed=…): expected one seed for each of {count} "
+                    f"environments, got {len(seed)}"
+                )
+            return [None if one is None else self._one_seed(one) for one in seed]
+        first = self._one_seed(seed)
+        return [first + env for env in range(count)]
+
+    def _one_seed(self, seed: Any) -> int:
+        value = whole(seed)
+        if value is None or value < 0:
+            raise ConfigError(
+                f"{self._name}.reset(seed=…): expected a whole number from 0, a list of one for "
+                f"each environment, or None, got {seed!r}"
+            )
+        return value
+
+    def _checked_options(self, options: Any) -> tuple[BoolArray | None, list[Any]]:
+        """Which environments are reset, and the options of each; arguments are never changed."""
+        if options is None:
+            return None, [None] * self._count
+        if not isinstance(options, Mapping):
+            raise ConfigError(
+                f"{self._name}.reset(options=…): expected a dict or None, got "
+                f"{type(options).__name__}"
+            )
+        rest: dict[str, Any] | None = {k: v for k, v in options.items() if k != "reset_mask"}
+        if "reset_mask" not in options:
+            return None, [dict(rest or {}) for _ in range(self._count)]
+        chosen = self._checked_mask(options["reset_mask"])
+        return chosen, [dict(rest) if rest else None for _ in range(self._count)]
+
+    def _checked_mask(self, mask: Any) -> BoolArray:
+        array = np.asarray(mask)
+        if array.shape != (self._count,) or array.dtype != np.bool_:
+            raise ConfigError(
+                f"{self._name}.reset: options['reset_mask'] must be bool of shape "
+                f"({self._count},), got {array.dtype} of shape {array.shape}"
+            )
+        if not array.any():
+            raise ConfigError(f"{self._name}.reset: options['reset_mask'] chooses no environment")
+        return array.copy()
+
+    def _checked_envs(self, envs: Any) -> Sequence[int]:
+        if envs is None:
+            return range(self._count)
+        if isinstance(envs, (int, np.integer)):
+            envs = [envs]
+        out = []
+        for env in envs:
+            index = whole(env)
+            if index is None or not 0 <= index < self._count:
+                raise ConfigError(
+                    f"{self._name}: expected indices of environments from 0 to "
+                    f"{self._count - 1}, got {env!r}"
+                )
+            out.append(index)
+        return out
+
+    def _checked_ids(self, ids: Any) -> Array:
+        if ids is None:
+            return np.asarray(self.env_ids)
+        envs = np.array(self._checked_envs(ids), np.int64)
+        if len(set(envs.tolist())) != len(envs):
+            raise ConfigError(f"{self._name}.send: env_ids names an environment twice: {ids!r}")
+        return envs
+
+
+def missing(name: str, env: int, agent: str, why: str = "no action came") -> ActionError:
+    """The error for a live agent that was given nothing."""
+    return ActionError(
+        f"{name}: environment {env}, agent {agent!r}: {why}; every live agent needs an action "
+        "(vec.live tells who that is)",
+        world=env, agent=agent,
+    )  # fmt: skip
+
+
+def _member(mode: str) -> Any:
+    from gymnasium.vector import AutoresetMode
+
+    return {
+        "next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP,
+        "disabled": AutoresetMode.DISABLED,
+    }[mode]  # fmt: skip
+
+
+def _close(backend: Any, pid: int) -> None:
+    if os.getpid() == pid:
+        backend.close(0.0)

@@ -1,0 +1,502 @@
+"""Steps a range of environments in this process and packs what they report into a frame.
+
+`Host.step` is the loop. What an environment reports is taken as it comes while everybody is
+alive and nothing ends (`_quick`); anything else is looked at agent by agent (`_closely`), which
+is also where automatic resets happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ..errors import ResultError, StateError
+from ..types import BoolArray
+from .cells import Cell, Outcome
+from .cells import number as number_of
+from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
+from .frames import Frame
+from .infos import copy_info
+from .pack import stack, stack_rewards
+
+__all__ = ["Host"]
+
+
+class Host:
+    """Environments lo, lo + 1, … of a vector.
+
+    Args:
+        spec: of the vector.
+        lo: number of the first.
+        cells: the environments.
+    """
+
+    def __init__(self, spec: VecSpec, lo: int, cells: Sequence[Cell]) -> None:
+        self.spec, self.lo, self.cells = spec, lo, list(cells)
+        self.hi = lo + len(self.cells)
+        self._all = slice(self.lo, self.hi)
+        self._names = list(spec.agents)
+        self._lone = spec.kind == "gymnasium"
+        self._getters: list[Callable[[Any], tuple[Any, ...]]] = [
+            _getter(group.agents) for group in spec.groups
+        ]
+        self._every = _getter(spec.agents)
+        self._quickly = (
+            spec.kind in ("parallel", "gymnasium") and spec.batchable and not spec.reserved
+        )
+
+    # ---- the loop
+
+    def step(self, frame: Frame, actions: Actions, only: Sequence[int] | None = None) -> Side:
+        """Step environments and write their rows.
+
+        Args:
+            frame: what is written.
+            actions: read for who is live; copied, so environments may keep what they are given.
+            only: which environments; all by default.
+
+        Raises:
+            EnvFailure: an environment raised. Those after it were not stepped.
+        """
+        side = Side()
+        cells = self.cells if only is None else [self.cells[env - self.lo] for env in only]
+        rows = _Rows(self.spec, actions, self.lo, self.hi)
+        quick: list[int] = []  # environments whose results came as usual, and those results
+        obs: list[list[Any]] = [[] for _ in self._getters]
+        rewards: list[Any] = []
+        look = self._quick_gymnasium if self._lone else self._quick_parallel
+        for cell in cells:
+            env = cell.index
+            try:
+                if cell.full and self._quickly:
+                    result = cell.env.step(rows.usual(env))
+                    found = look(cell, result, side)
+                    if found is not None:
+                        quick.append(env)
+                        for values, more in zip(obs, found[0], strict=True):
+                            values += more
+                        rewards += found[1]
+                        continue
+                    self._closely(frame, cell, side, result=result)
+                else:
+                    self._closely(frame, cell, side, rows=rows)
+            except EnvFailure:
+                raise
+            except Exception as error:
+                raise EnvFailure(env, error) from error
+        if quick:
+            self._place(frame, quick, obs, rewards)
+        return side
+
+    def _quick_parallel(self, cell: Cell, result: Any, side: Side) -> Any:
+        """Observations by group and rewards, if everybody is there and nobody's life ends."""
+        try:
+            obs, rewards, terms, truncs, infos = result
+            count = len(self._names)
+            if (
+                cell.env.agents == cell.order
+                and len(obs) == count
+                and len(rewards) == count
+                and len(terms) == count
+                and not any(terms.values())
+                and not any(truncs.values())
+            ):
+                found = [get(obs) for get in self._getters], self._every(rewards)
+                if infos and any(infos.values()):
+                    side.infos[cell.index] = _kept(infos)
+                return found
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass  # looked at closely, where it gets its message
+        return None
+
+    def _quick_gymnasium(self, cell: Cell, result: Any, side: Side) -> Any:
+        try:
+            obs, reward, term, trunc, info = result
+            if not (term or trunc):
+                if info:
+                    side.infos[cell.index] = {self._names[0]: copy_info(info)}
+                return ((obs,),), (reward,)
+        except (TypeError, ValueError):
+            pass
+        return None
+
+    def _place(self, frame: Frame, envs: list[int], obs: list[list[Any]], rewards: Any) -> None:
+        """Write the rows of environments that had nothing special to tell."""
+        spec = self.spec
+        usual = len(envs) == self.hi - self.lo
+        rows: Any = self._all if usual else envs
+        frame.flags[:, rows] = False
+        frame.lives[:, rows] = True
+        frame.seen[rows] = OBSERVED | REWARDED | FLAGGED
+        frame.over[rows] = False
+        frame.was_reset[rows] = False
+        frame.turn[rows] = -1
+        packed = stack_rewards(rewards, envs, spec.agents)
+        frame.reward[rows] = packed.reshape(len(envs), len(spec.agents))
+        for g, group in enumerate(spec.groups):
+            if len(group.observation.leaves) == 1 and group.observation.single:
+                parts: list[Any] = [obs[g]]
+            else:
+                flat = _flattened(group, obs[g], envs)
+                parts = [[one[k] for one in flat] for k in range(len(group.observation.leaves))]
+            for leaf, values, target in zip(
+                group.observation.leaves, parts, frame.obs[g], strict=True
+            ):
+                stack(leaf, values, target, rows, envs, group.agents)
+
+    # ---- one environment, looked at closely
+
+    def reset(
+        self, frame: Frame, chosen: BoolArray | None, seeds: Sequence[Any], options: Sequence[Any]
+    ) -> Side:
+        """Begin episodes and write their rows.
+
+        Args:
+            frame: what is written; rows that are not chosen get reward 0 and no flags.
+            chosen: (N,) bool, which environments; None: all.
+            seeds, options: (N,) of each environment.
+
+        Raises:
+            EnvFailure: an environment raised.
+        """
+        side = Side()
+        for cell in self.cells:
+            env = cell.index
+            if chosen is not None and not chosen[env]:
+                _quieten(frame, env)
+                continue
+            try:
+                outcome = cell.reset(seeds[env], options[env])
+                self._write(frame, cell, outcome, side, before=(), was_reset=False)
+            except Exception as error:
+                raise EnvFailure(env, error) from error
+        return side
+
+    def _closely(
+        self, frame: Frame, cell: Cell, side: Side, rows: _Rows | None = None, result: Any = None
+    ) -> None:
+        """Step one environment, or reset it, by the mode; or understand its `result`."""
+        env, mode = cell.index, self.spec.mode
+        if cell.over:
+            if mode != "next_step":
+                raise StateError(
+                    f"environment {env} has ended; reset it before the next step (autoreset is "
+                    f"{mode})"
+                )
+            outcome = cell.reset(None, self._options(cell))
+            self._write(frame, cell, outcome, side, before=(), was_reset=True)
+            return
+        before = list(cell.live)
+        slots = [cell.slot(agent) for agent in before]
+        if rows is not None:
+            outcome = cell.step(rows.of(cell, slots))
+        else:
+            outcome = cell.settle(result)
+        self._write(frame, cell, outcome, side, before=before)
+        if cell.over and mode == "same_step":
+            self._keep_last(frame, cell, outcome, side)
+            outcome = cell.reset(None, self._options(cell))
+            self._write_first(frame, cell, outcome, side)
+
+    def _options(self, cell: Cell) -> Any:
+        options = self.spec.options
+        if options == "last":
+            return cell.last_options
+        if callable(options):
+            return options(cell.index, cell.episode + 1)
+        return options
+
+    def _write(
+        self, frame: Frame, cell: Cell, out: Outcome, side: Side, before: Sequence[str],
+        was_reset: bool = False,
+    ) -> None:  # fmt: skip
+        """One environment's row."""
+        row, name = cell.index, self.spec.slot
+        seen = frame.seen[row]
+        seen[:] = 0
+        frame.flags[:, row] = False
+        frame.lives[:, row] = False
+        frame.reward[row] = 0.0
+        frame.over[row] = cell.over
+        frame.was_reset[row] = was_reset
+        extras: dict[str, dict[str, Any]] = {}
+        for what, flags, target in (
+            ("terminations", out.terminations, frame.terminated),
+            ("truncations", out.truncations, frame.truncated),
+        ):
+            for agent, flag in flags.items():
+                slot = name.get(agent)
+                if slot is None and (slot := cell.slot(agent)) is None:
+                    extras.setdefault(what, {})[agent] = flag
+                    continue
+                seen[slot] |= FLAGGED
+                if flag:
+                    target[row, slot] = True
+        for agent, reward in out.rewards.items():
+            slot = name.get(agent)
+            if slot is None and (slot := cell.slot(agent)) is None:
+                extras.setdefault("rewards", {})[agent] = number_of(reward, row, agent)
+                continue
+            seen[slot] |= REWARDED
+            frame.reward[row, slot] = number_of(reward, row, agent)
+        self._observe(frame.obs, "obs", seen, cell, out.obs, side, extras)
+        self._inform(cell, out.infos, seen, side.infos)
+        self._enliven(frame, cell, extras)
+        for agent in before:
+            slot = cell.slot(agent)
+            if slot is not None:
+                frame.acted[row, slot] = True
+        if extras:
+            side.extras[row] = extras
+        if cell.assigned:
+            side.slots[row] = dict(cell.assigned)
+
+    def _enliven(self, frame: Frame, cell: Cell, extras: dict[str, dict[str, Any]]) -> None:
+        row = cell.index
+        frame.turn[row] = cell.turn
+        for agent in cell.live:
+            slot = cell.slot(agent)
+            if slot is None:
+                extras.setdefault("live", {})[agent] = True
+            else:
+                frame.live[row, slot] = True
+
+    def _observe(
+        self, target: Any, what: str, seen: Any, cell: Cell, obs: Any, side: Side,
+        extras: dict[str, dict[str, Any]],
+    ) -> None:  # fmt: skip
+        """The observations of one environment into its row, and fillers for who has none."""
+        row, spec = cell.index, self.spec
+        mine: list[tuple[list[int], list[Any], list[str]]] = [([], [], []) for _ in spec.groups]
+        for agent, value in obs.items():
+            slot = cell.slot(agent)
+            if slot is None:
+                extras.setdefault(what, {})[agent] = copy_info(value)
+                continue
+            seen[slot] |= OBSERVED
+            g, k = spec.where[slot]
+            mine[g][0].append(k)
+            mine[g][1].append(value)
+            mine[g][2].append(agent)
+        for g, (group, (places, values, agents)) in enumerate(zip(spec.groups, mine, strict=True)):
+            absent = len(places) < len(group)
+            flat = _flattened(group, values, [row] * len(values), agents) if values else []
+            for k, leaf in enumerate(group.observation.leaves):
+                if absent:
+                    target[g][k][row] = group.fillers[k]
+                if not values:
+                    continue
+                parts = [one[k] for one in flat]
+                if leaf.dtype == object:
+                    cells = side.objects.setdefault((what, g, k), {})
+                    for place_, part in zip(places, parts, strict=True):
+                        cells[row, place_] = target[g][k][row, place_] = copy_info(part)
+                else:
+                    stack(leaf, parts, target[g][k][row], places, [row] * len(parts), agents)
+
+    def _inform(self, cell: Cell, infos: Any, seen: Any, into: dict[int, dict[str, Any]]) -> None:
+        if not infos:
+            return
+        slots = self.spec.slot
+        kept = {}
+        for agent, info in infos.items():
+            slot = slots.get(agent, cell.assigned.get(agent))
+            if slot is not None:
+                seen[slot] |= INFORMED
+            if info:
+                kept[agent] = copy_info(info)
+        if kept:
+            into[cell.index] = kept
+
+    def _keep_last(self, frame: Frame, cell: Cell, out: Outcome, side: Side) -> None:
+        """What an episode ended with, before its environment is reset in the same step."""
+        env = cell.index
+        assert frame.final_obs is not None
+        for finals, obs in zip(frame.final_obs, frame.obs, strict=True):
+            for final, now in zip(finals, obs, strict=True):
+                final[env] = now[env]
+        frame.final_seen[env] = frame.seen[env]
+        for (what, g, k), cells in list(side.objects.items()):
+            if what == "obs":
+                moved = {at: cells.pop(at) for at in list(cells) if at[0] == env}
+                side.objects.setdefault(("final_obs", g, k), {}).update(moved)
+        if env in side.infos:
+            side.final_infos[env] = side.infos.pop(env)
+        extras = side.extras.get(env)
+        if extras and "obs" in extras:
+            extras["final_obs"] = extras.pop("obs")
+        if self.spec.has_state:
+            side.final_state[env] = np.array(cell.env.state())
+
+    def _write_first(self, frame: Frame, cell: Cell, out: Outcome, side: Side) -> None:
+        """The new episode's observation into a row whose rewards and flags are the old one's."""
+        row = cell.index
+        seen = frame.seen[row]
+        seen &= REWARDED | FLAGGED
+        extras = side.extras.get(row, {})
+        extras.pop("live", None)
+        frame.live[row] = False
+        self._observe(frame.obs, "obs", seen, cell, out.obs, side, extras)
+        self._inform(cell, out.infos, seen, side.infos)
+        self._enliven(frame, cell, extras)
+        if extras:
+            side.extras[row] = extras
+        if cell.assigned:
+            side.slots[row] = dict(cell.assigned)
+
+    # ---- everything else
+
+    def cell(self, env: int) -> Cell:
+        """Environment number `env`."""
+        return self.cells[env - self.lo]
+
+    def call(self, env: int, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A method's result, or an attribute's value, looked for through wrappers."""
+        target = self.cell(env).env
+        value = _attribute(target, name)
+        return value(*args, **kwargs) if callable(value) else value
+
+    def set_attr(self, env: int, name: str, value: Any) -> None:
+        """Set an attribute where it is found, else on the outermost wrapper."""
+        _set(self.cell(env).env, name, value)
+
+    def render(self, env: int) -> Any:
+        """A frame of one environment."""
+        picture = self.cell(env).env.render()
+        return picture.copy() if isinstance(picture, np.ndarray) else picture
+
+    def close(self) -> list[EnvFailure]:
+        """Close every environment once; what they raised meanwhile."""
+        failures = []
+        for cell in self.cells:
+            try:
+                cell.close()
+            except Exception as error:
+                failures.append(EnvFailure(cell.index, error))
+        return failures
+
+
+class _Rows:
+    """The actions of a range of environments, copied once for all."""
+
+    def __init__(self, spec: VecSpec, actions: Actions, lo: int, hi: int) -> None:
+        self._spec, self._actions, self._lo = spec, actions, lo
+        self._blocks = [
+            [None if leaf is None else leaf[lo:hi].copy() for leaf in leaves]
+            for leaves in actions.leaves
+        ]
+        self._plain = len(spec.groups) == 1 and spec.groups[0].action.single
+        self._names = spec.groups[0].agents
+        self._lone = spec.kind == "gymnasium"
+
+    def usual(self, env: int) -> Any:
+        """What an environment is given when everybody acts."""
+        row = env - self._lo
+        if self._lone:
+            return self.one(row, 0, 0)
+        if self._plain:
+            return dict(zip(self._names, self._blocks[0][0][row], strict=True))
+        acts = {}
+        for g, group in enumerate(self._spec.groups):
+            if group.action.single:
+                acts.update(zip(group.agents, self._blocks[g][0][row], strict=True))
+            else:
+                acts.update((a, self.one(row, g, k)) for k, a in enumerate(group.agents))
+        return acts
+
+    def one(self, row: int, g: int, k: int) -> Any:
+        """The action of one agent."""
+        values = [block[row, k] for block in self._blocks[g]]
+        tree = self._spec.groups[g].action
+        return values[0] if tree.single else tree.build(values)
+
+    def of(self, cell: Cell, slots: Sequence[int | None]) -> dict[str, Any]:
+        """The actions of the live agents of one environment."""
+        acts = {}
+        beside = self._actions.side.get(cell.index, {})
+        for agent, slot in zip(cell.live, slots, strict=True):
+            if slot is None:
+                acts[agent] = beside[agent]
+                continue
+            g, k = self._spec.where[slot]
+            if self._spec.groups[g].action.batchable:
+                acts[agent] = self.one(cell.index - self._lo, g, k)
+            else:
+                acts[agent] = beside[self._spec.agents[slot]]
+        return acts
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) == 1:
+        name = names[0]
+        return lambda values: (values[name],)
+    return itemgetter(*names)
+
+
+def _kept(infos: Any) -> dict[str, Any]:
+    return {agent: copy_info(info) for agent, info in infos.items() if info}
+
+
+def _flattened(
+    group: Any, values: Sequence[Any], envs: Sequence[int], agents: Sequence[str] | None = None
+) -> list[Any]:
+    """The leaves of observations; names whose observation is built otherwise."""
+    flatten = group.observation.flatten
+    try:
+        return [flatten(value) for value in values]
+    except (IndexError, KeyError, TypeError):
+        pass
+    agents = agents or group.agents
+    for at, value in enumerate(values):
+        try:
+            flatten(value)
+        except (IndexError, KeyError, TypeError) as error:
+            env, agent = envs[at * len(envs) // len(values)], agents[at % len(agents)]
+            raise ResultError(
+                f"environment {env}, agent {agent!r}: an observation of "
+                f"{group.observation.space} was expected, got {value!r} ({error!r})",
+                env=env, agent=agent,
+            ) from None  # fmt: skip
+    raise AssertionError("unreachable")
+
+
+def _quieten(frame: Frame, row: int) -> None:
+    """The row of an environment that a reset leaves alone."""
+    frame.flags[:, row] = False
+    frame.acted[row] = False
+    frame.reward[row] = 0.0
+    frame.over[row] = False
+    frame.was_reset[row] = False
+
+
+def _attribute(env: Any, name: str) -> Any:
+    try:
+        return getattr(env, name)
+    except AttributeError:
+        get = getattr(env, "get_wrapper_attr", None)
+        if get is not None:
+            return get(name)
+        inner = getattr(env, "env", None)
+        if inner is None or inner is env:
+            raise
+        return _attribute(inner, name)
+
+
+def _set(env: Any, name: str, value: Any) -> None:
+    setter = getattr(env, "set_wrapper_attr", None)
+    if setter is not None:
+        setter(name, value)
+        return
+    target = env
+    while True:
+        if name in vars(target) or hasattr(type(target), name):
+            break
+        inner = vars(target).get("env")
+        if inner is None:
+            target = env
+            break
+        target = inner
+    setattr(target, name, value)

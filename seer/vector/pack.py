@@ -1,0 +1,108 @@
+"""Values of many agents into one array: quickly when they are as declared, else with a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ResultError
+from ..types import Array
+from .cells import number
+from .leaves import Leaf
+
+__all__ = ["stack", "stack_rewards"]
+
+
+def stack(
+    leaf: Leaf, values: Sequence[Any], target: Array, rows: Any, envs: Sequence[int],
+    agents: Sequence[str],
+) -> None:  # fmt: skip
+    """Write one leaf of many observations.
+
+    Args:
+        leaf: what each must be.
+        values: row after row, each with all its agents.
+        target: (rows, agents, ...), or (agents, ...) where `rows` are the agents' places.
+        rows: which rows of `target`.
+        envs: the environment of each row, or of each value.
+        agents: the agent of each value within a row, or of each value.
+
+    Raises:
+        ResultError: a value is of another shape, or its dtype doesn't cast within its kind.
+    """
+    try:
+        if leaf.shape:
+            size = leaf.shape[0]
+            if set(map(len, values)) == {size}:
+                whole = isinstance(rows, slice) and target.flags.c_contiguous
+                if whole:
+                    block = target[rows]
+                    out = block.reshape(len(values) * size, *leaf.shape[1:])
+                    np.concatenate(values, out=out, casting="same_kind")
+                else:
+                    joined = np.concatenate(values, dtype=leaf.dtype, casting="same_kind")
+                    shape = (len(rows) if not isinstance(rows, slice) else -1,)
+                    target[rows] = joined.reshape(*shape, *target.shape[1:])
+                return
+        else:
+            row = np.array(values)
+            if row.shape == (len(values),) and np.can_cast(row.dtype, leaf.dtype, "same_kind"):
+                target[rows] = row.reshape(target[rows].shape)
+                return
+    except (TypeError, ValueError):
+        pass
+    _stack_slowly(leaf, values, target, rows, envs, agents)
+
+
+def _stack_slowly(
+    leaf: Leaf, values: Sequence[Any], target: Array, rows: Any, envs: Sequence[int],
+    agents: Sequence[str],
+) -> None:  # fmt: skip
+    """The same one by one: lists, numbers as one-element arrays; and to name what is wrong."""
+    out = np.empty((len(values), *leaf.shape), leaf.dtype)
+    for at, value in enumerate(values):
+        env, agent = envs[at * len(envs) // len(values)], agents[at % len(agents)]
+        where = f"environment {env}, agent {agent!r}: the observation{_at(leaf)}"
+        try:
+            array = np.asarray(value)
+        except Exception as error:
+            raise ResultError(f"{where} is no array: {error}", env=env, agent=agent) from None
+        if array.shape != leaf.shape and array.size == 1 and leaf.shape in ((), (1,)):
+            array = array.reshape(leaf.shape)
+        if array.shape != leaf.shape:
+            raise ResultError(
+                f"{where} has shape {array.shape}, its space declares {leaf.shape}",
+                env=env, agent=agent,
+            )  # fmt: skip
+        if not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
+            raise ResultError(
+                f"{where} has dtype {array.dtype}, its space declares dtype {leaf.dtype}, and the "
+                "one can't be cast to the other within its kind",
+                env=env, agent=agent,
+            )  # fmt: skip
+        out[at] = array
+    target[rows] = out.reshape(target[rows].shape)
+
+
+def stack_rewards(values: Sequence[Any], envs: Sequence[int], agents: Sequence[str]) -> Array:
+    """(values,) float64 from numbers and one-element arrays.
+
+    Raises:
+        ResultError: one of them is no number.
+    """
+    try:
+        rewards = np.array(values)
+        if rewards.dtype.kind in "fiub" and rewards.size == len(values):
+            return rewards.reshape(-1)
+    except ValueError:
+        pass
+    return np.array([
+        number(value, envs[at * len(envs) // len(values)], agents[at % len(agents)])
+        for at, value in enumerate(values)
+    ])  # fmt: skip
+
+
+def _at(leaf: Leaf) -> str:
+    return "".join(f"[{key!r}]" for key in leaf.path)

@@ -1,0 +1,175 @@
+"""The backend without processes: the caller steps every environment itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..types import Array, BoolArray
+from .cells import Cell
+from .contract import Actions, EnvFailure, Side, VecSpec
+from .frames import Frame, FrameLayout, FrameRing
+from .host import Host
+
+__all__ = ["Serial"]
+
+
+class Serial:
+    """All environments of a vector in this process.
+
+    Args:
+        spec: of the vector.
+        cells: the environments.
+        copy: False: the frames are read-only, and valid until the next call.
+        pool: says how the environments are run; has ``explain()``.
+
+    Attributes:
+        actions: what the next step gives to the environments; written by the caller.
+    """
+
+    def __init__(
+        self, spec: VecSpec, cells: Sequence[Cell], copy: bool = True, pool: Any = None
+    ) -> None:
+        self.spec, self.pool = spec, pool
+        self.actions = Actions(spec)
+        self._host = Host(spec, 0, cells)
+        self._ring = FrameRing(FrameLayout(spec), size=4 if copy else 2, copy=copy)
+        self._waiting: deque[tuple[int, tuple[int | None, Any] | None]] = deque()
+        self._picked: dict[int, FrameLayout] = {}
+
+    # ---- all at once
+
+    def reset(
+        self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
+    ) -> Frame:
+        """Begin episodes in the chosen environments, all by default; the others stay.
+
+        Raises:
+            Exception: whatever an environment raises, with a note that names it.
+        """
+        frame = self._next(keep=chosen is not None)
+        return self._filled(frame, lambda: self._host.reset(frame, chosen, seeds, options))
+
+    def step(self) -> Frame:
+        """Step, or automatically reset, every environment.
+
+        Raises:
+            Exception: whatever an environment raises, with a note that names it.
+        """
+        frame = self._next()
+        return self._filled(frame, lambda: self._host.step(frame, self.actions))
+
+    def _filled(self, frame: Frame, fill: Any) -> Frame:
+        try:
+            side: Side = fill()
+        except EnvFailure as failure:
+            raise explained(failure) from None
+        frame.side = side
+        return self._ring.shown(frame)
+
+    def _next(self, keep: bool = False) -> Frame:
+        last = self._ring.last
+        frame = self._ring.next()
+        assert frame is not None  # private rings never run out
+        if keep:
+            frame.become(last)
+        return frame
+
+    # ---- one after the other
+
+    def send(self, envs: Array) -> None:
+        """Let these environments step; what `actions` has for them must stay until `recv`."""
+        self._waiting.extend((int(env), None) for env in envs)
+
+    def send_reset(
+        self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
+    ) -> None:
+        """Let these environments begin an episode."""
+        for env in range(self.spec.num_envs):
+            if chosen is None or chosen[env]:
+                self._waiting.append((env, (seeds[env], options[env])))
+
+    def recv(self, count: int) -> tuple[Array, Frame]:
+        """The results of those that wait longest, in ascending order."""
+        frame = self._ring.last
+        ready = sorted(self._waiting.popleft() for _ in range(count))
+        side = Side()
+        try:
+            for env, reset in ready:
+                if reset is None:
+                    side.update(self._host.step(frame, self.actions, (env,)))
+                else:
+                    chosen = np.zeros(self.spec.num_envs, np.bool_)
+                    chosen[env] = True
+                    side.update(self._reset_one(frame, env, *reset))
+        except EnvFailure as failure:
+            raise explained(failure) from None
+        envs = np.array([env for env, _ in ready])
+        layout = self._picked.setdefault(count, FrameLayout(self.spec, count))
+        out = frame.pick(envs, layout)
+        out.side = side
+        return envs, out
+
+    def _reset_one(self, frame: Frame, env: int, seed: int | None, options: Any) -> Side:
+        chosen = np.zeros(self.spec.num_envs, np.bool_)
+        chosen[env] = True
+        many = self.spec.num_envs
+        return self._host.reset(frame, chosen, [seed] * many, [options] * many)
+
+    def drain(self) -> None:
+        """Forget what waits."""
+        self._waiting.clear()
+
+    # ---- everything else
+
+    def call(
+        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], envs: Sequence[int]
+    ) -> list[Any]:
+        """What a method returns, or an attribute is, in each of `envs`."""
+        return self._each(envs, lambda env: self._host.call(env, name, args, kwargs))
+
+    def set_attr(self, name: str, values: Sequence[Any], envs: Sequence[int]) -> None:
+        """Set an attribute in each of `envs`."""
+        for env, value in zip(envs, values, strict=True):
+            self._each([env], lambda one, v=value: self._host.set_attr(one, name, v))
+
+    def render(self, envs: Sequence[int]) -> list[Any]:
+        """A picture of each of `envs`."""
+        return self._each(envs, self._host.render)
+
+    def _each(self, envs: Sequence[int], act: Any) -> list[Any]:
+        out = []
+        for env in envs:
+            try:
+                out.append(act(env))
+            except Exception as error:
+                raise explained(EnvFailure(env, error)) from None
+        return out
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close every environment once. May be called twice."""
+        failures = self._host.close()
+        if failures:
+            raise explained(failures[0]) from None
+
+
+def explained(failure: EnvFailure) -> BaseException:
+    """The environment's own exception, with a note that says which environment it was.
+
+    The number is also its attribute ``env``, where it can be set.
+    """
+    error = failure.error
+    note = f"(in environment {failure.env} of the vector)"
+    if note not in getattr(error, "__notes__", ()):
+        add = getattr(error, "add_note", None)
+        try:
+            if add is not None:
+                add(note)
+            if getattr(error, "env", None) is None:
+                error.env = failure.env  # type: ignore[attr-defined]
+        except Exception:  # an exception with slots: its traceback still tells
+            pass
+    return error
