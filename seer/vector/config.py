@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import flag, kind_of, whole
+from ..types import FloatArray, flag, kind_of, whole
 
 __all__ = ["MAX_WORKERS", "ProcessConfig", "choose", "deal"]
 
@@ -130,7 +130,7 @@ def _number(name: str, value: object, high: float, unit: str) -> float:
 
 
 def deal(
-    num_envs: int, config: ProcessConfig, costs: Sequence[float] | None = None
+    num_envs: int, config: ProcessConfig, costs: Sequence[float] | FloatArray | None = None
 ) -> list[tuple[int, int]]:
     """Who gets which environments.
 
@@ -186,7 +186,7 @@ def _bounded(ranges: list[tuple[int, int]], n: int, most: int) -> list[tuple[int
     return [(0, first), *((a, a + most) for a in range(first, n, most))]
 
 
-def _even(weight: np.typing.NDArray[np.float64], parts: int) -> list[tuple[int, int]]:
+def _even(weight: FloatArray, parts: int) -> list[tuple[int, int]]:
     """Contiguous parts of which none is empty and the heaviest is as light as can be."""
     n = len(weight)
     if weight.max() - weight.min() <= 0.1 * weight.max():  # alike, as far as can be measured
@@ -203,9 +203,10 @@ def _even(weight: np.typing.NDArray[np.float64], parts: int) -> list[tuple[int, 
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
-def _filled(weight: np.typing.NDArray[np.float64], limit: float, parts: int) -> list[int]:
+def _filled(weight: FloatArray, limit: float, parts: int) -> list[int]:
     """Ends of parts that are filled up to `limit`, leaving one for each part to come."""
-    ends, load = [], 0.0
+    ends: list[int] = []
+    load = 0.0
     n = len(weight)
     for k, w in enumerate(weight.tolist()):
         if k and (load + w > limit or n - k <= parts - len(ends) - 1):

@@ -29,7 +29,7 @@ class EnvDescription:
     Attributes:
         kind: how it is stepped.
         agents: its possible agents in order; None where it doesn't tell them before a reset.
-        spaces: agent -> (observation space, action space); those of `agents`, or what it has.
+        spaces: agent -> (observation space, action space), for all of `agents`.
         metadata, render_mode, spec: as the environment has them.
         has_state: ``state()`` can be called.
         name: of its class, for messages.
@@ -65,8 +65,7 @@ def describe(env: Any, what: str = "the factory") -> EnvDescription:
                          _space(env.action_space, "action_space", what, name))}  # fmt: skip
     else:
         agents = _agents(env, what, name)
-        known = _listed_spaces(env) if agents is None else agents
-        spaces = {agent: agent_spaces(env, agent, what) for agent in known}
+        spaces = {agent: agent_spaces(env, agent, what) for agent in agents or ()}
     metadata = getattr(env, "metadata", None)
     return EnvDescription(
         kind,
@@ -165,6 +164,9 @@ def _agents(env: Any, what: str, name: str) -> tuple[str, ...] | None:
     if agents is None:
         agents = getattr(env, "agents", None) or None
     if agents is None:
+        table = getattr(env, "observation_spaces", None)
+        agents = list(table) if isinstance(table, Mapping) and table else None
+    if agents is None:
         return None
     try:
         listed = tuple(agents)
@@ -182,12 +184,6 @@ def _agents(env: Any, what: str, name: str) -> tuple[str, ...] | None:
         twice = next(agent for agent in listed if listed.count(agent) > 1)
         raise ConfigError(f"{what} ({name}): possible_agents names {twice!r} twice")
     return listed or None
-
-
-def _listed_spaces(env: Any) -> tuple[str, ...]:
-    """Agents that have a space in a table of the environment's."""
-    table = getattr(env, "observation_spaces", None)
-    return tuple(table) if isinstance(table, Mapping) else ()
 
 
 def _space(space: Any, which: str, what: str, name: str) -> Any:

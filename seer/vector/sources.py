@@ -1,0 +1,332 @@
+"""Where environments come from: ids, modules, classes and functions become factories.
+
+Everything is looked up here, in the process that calls make_vec, and what was found is shipped:
+an id that the main script registered exists in no worker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from ..errors import ConfigError, UnknownIdError
+from ..registry import find, is_model, load
+from ..registry import list as list_ids
+from ..registry import make as make_one
+from .describe import EnvKind
+from .factory import Factory, Lookup, Made, check_keywords, nearest, takes, title
+
+__all__ = ["Source", "native_id", "resolve"]
+
+_EXPECTED = (
+    "make_vec takes an id (\"uav_swarm\", \"CartPole-v1\"), a class or another callable that makes "
+    "one environment, a PettingZoo module such as simple_spread_v3, \"module:attribute\", or a "
+    "list of callables"
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Source:
+    """What make_vec was given, understood.
+
+    Attributes:
+        factories: (N,) one for each environment; the same object where they are alike.
+        hint: the kind of the environments where it is certain, else None.
+        name: for messages and the repr.
+        given_mode: the render mode was passed on to every factory.
+    """
+
+    factories: list[Factory]
+    hint: EnvKind | None
+    name: str
+    given_mode: bool = True
+
+
+def resolve(
+    env: Any,
+    num_envs: int | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    wrappers: Sequence[Callable[[Any], Any]] = (),
+    render_mode: str | None = None,
+    own: Sequence[str] = (),
+) -> Source:
+    """Find out what makes the environments.
+
+    Args:
+        env: an id, a callable, a module, ``"module:attribute"`` or a list of these.
+        num_envs: how many, 1 by default; of a list its length.
+        kwargs: for the factories.
+        wrappers: applied to each single environment, in order.
+        render_mode: passed to the factories that take one.
+        own: the keywords of make_vec, for messages.
+
+    Raises:
+        UnknownIdError: a string that is neither an id nor a module's attribute.
+        ConfigError: something else that is no source, or keywords that it doesn't take.
+    """
+    kwargs = dict(kwargs or {})
+    if isinstance(env, (list, tuple)):
+        if not env:
+            raise ConfigError("make_vec: an empty list of environments; give at least one factory")
+        if num_envs is not None and num_envs != len(env):
+            raise ConfigError(
+                f"make_vec: num_envs={num_envs}, but the list has {len(env)} factories; leave "
+                "num_envs out"
+            )
+        parts: dict[int, tuple[Factory, EnvKind | None, bool]] = {}
+        for k, item in enumerate(env):
+            if isinstance(item, (list, tuple)):
+                raise ConfigError(f"make_vec: entry {k} of the list is a list itself; flatten it")
+            if id(item) not in parts:  # the same factory many times is resolved once
+                parts[id(item)] = _one(item, kwargs, wrappers, render_mode, own)
+        found = [parts[id(item)] for item in env]
+        hints = {hint for _, hint, _ in found}
+        names = list(dict.fromkeys(factory.name for factory, _, _ in found))
+        return Source(
+            [factory for factory, _, _ in found],
+            hints.pop() if len(hints) == 1 else None,
+            names[0] if len(names) == 1 else f"{names[0]}, …",
+            all(passed for _, _, passed in found),
+        )
+    factory, hint, passed = _one(env, kwargs, wrappers, render_mode, own)
+    return Source([factory] * (1 if num_envs is None else num_envs), hint, factory.name, passed)
+
+
+def native_id(env: Any) -> bool:
+    """Whether it names, or is, a model that runs on the engine."""
+    if is_model(env):
+        return True
+    if not isinstance(env, str):
+        return False
+    if ":" in env:
+        module, _, attribute = env.partition(":")
+        return _identifiers(module, attribute) and _is_model_target(env)
+    try:
+        return bool(find(env).model)
+    except UnknownIdError:
+        return False
+
+
+def _is_model_target(target: str) -> bool:
+    try:
+        return is_model(load(target))
+    except ConfigError:
+        return False
+
+
+def _one(
+    env: Any,
+    kwargs: dict[str, Any],
+    wrappers: Sequence[Callable[[Any], Any]],
+    render_mode: str | None,
+    own: Sequence[str],
+) -> tuple[Factory, EnvKind | None, bool]:
+    """The factory, its kind where that is certain, and whether it was given the render mode."""
+    make, name, signature, hint = _found(env)
+    kwargs = dict(kwargs)
+    passed = True
+    if render_mode is not None and "render_mode" not in kwargs:
+        passed = takes(signature, "render_mode")
+        if passed:
+            kwargs["render_mode"] = render_mode
+    check_keywords(signature, kwargs, name, own)
+    names = (*kwargs, *own)
+    factory = Factory(make, kwargs, wrappers, name, [n for n in names if n not in kwargs])
+    return factory, None if wrappers else hint, passed
+
+
+def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
+    """What to call, its name, whose signature to check, and the kind where it is certain."""
+    import gymnasium
+
+    if isinstance(env, str):
+        return _from_text(env)
+    if isinstance(env, gymnasium.envs.registration.EnvSpec):
+        return _from_spec(env)
+    if isinstance(env, ModuleType):
+        return _from_module(env)
+    if is_model(env):
+        import functools
+
+        return functools.partial(make_one, env), title(env), _anything, "parallel"
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ConfigError(
+            f"make_vec: {type(env).__name__} is a vector of environments already; give make_vec "
+            "what makes a single one"
+        )
+    stepped = hasattr(env, "reset") and hasattr(env, "step")
+    if stepped and not isinstance(env, type):
+        base = getattr(env, "unwrapped", env)
+        name = type(base).__name__
+        raise ConfigError(
+            f"make_vec: got an environment, {name}, where what makes one is needed, since every "
+            f"copy must be an object of its own; write make_vec(lambda: {name}(…), num_envs=…)"
+        )
+    if callable(env):
+        name = title(env)
+        return env, "the lambda" if name.endswith("<lambda>") else name, env, None
+    raise ConfigError(f"{_EXPECTED}; got {env!r}")
+
+
+def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
+    module, colon, attribute = text.partition(":")
+    if not colon:
+        try:
+            entry = find(text)
+        except UnknownIdError:
+            return _from_spec(_registered(text))
+        import functools
+
+        return functools.partial(make_one, entry.id), entry.id, load(entry.env), None
+    if not _identifiers(module, attribute) or re.search(r"[-/]", attribute):
+        _import(module, text)
+        return _from_spec(_registered(attribute, text))
+    try:
+        value = load(text)
+    except ConfigError:
+        import gymnasium
+
+        if attribute in gymnasium.registry:  # an id without a version, in its module
+            return _from_spec(_registered(attribute, text))
+        raise
+    if isinstance(value, ModuleType):
+        return _from_module(value)
+    if isinstance(value, str) or not callable(value):
+        raise ConfigError(f"make_vec: {text!r} must make an environment, but is {value!r}")
+    make: Any
+    make, name, signature, hint = _found(value)
+    if "." not in attribute and make is value:
+        make = Lookup(sys.modules[module], attribute)
+    return make, text if name == "the lambda" else name, signature, hint
+
+
+def _identifiers(module: str, attribute: str) -> bool:
+    return all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
+
+
+def _import(module: str, text: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise UnknownIdError(
+                f"make_vec: {text!r}: there is no module {error.name!r}", name=text, nearest=None
+            ) from None
+        raise
+
+
+# ---- Gymnasium -----------------------------------------------------------------------
+
+
+def _registered(name: str, text: str | None = None) -> Any:
+    """The spec of a Gymnasium id; without a version, the newest."""
+    from gymnasium.envs import registration
+
+    spec = registration.registry.get(name)
+    if spec is not None:
+        return spec
+    try:
+        namespace, stem, version = registration.parse_env_id(name)
+        if version is None:
+            newest = registration.find_highest_version(namespace, stem)
+            if newest is not None:
+                return registration.registry[registration.get_env_id(namespace, stem, newest)]
+    except Exception:  # it is no id at all
+        pass
+    raise _unknown(text or name, name)
+
+
+def _unknown(text: str, name: str) -> UnknownIdError:
+    import gymnasium
+
+    seers = list_ids()
+    known = [*seers, *(i.rpartition("_v")[0] for i in seers), *gymnasium.registry]
+    folded = {key.lower(): key for key in known}
+    near = folded.get(name.lower()) or folded.get(nearest(name.replace(" ", ""), folded) or "")
+    versions = [i for i in gymnasium.registry if i.rpartition("-v")[0] == name.rpartition("-v")[0]]
+    if name.rpartition("-v")[0] and versions:
+        near = versions[-1]
+    hint = f"; did you mean {near!r}?" if near else ""
+    return UnknownIdError(
+        f"make_vec: {text!r} is neither an id of seer ({', '.join(seers)}) nor one that is "
+        f"registered with Gymnasium{hint} (an id of another package needs that package imported "
+        "first, as in 'package:Name-v0'; an environment of your own is named 'module:Class')",
+        name=text,
+        nearest=near,
+    )
+
+
+def _from_spec(spec: Any) -> tuple[Any, str, Any, EnvKind | None]:
+    from gymnasium.envs.registration import load_env_creator
+
+    entry = spec.entry_point
+    if entry is None:
+        raise ConfigError(
+            f"make_vec: {spec.id!r} is registered without an entry_point, so no single "
+            "environment can be made of it"
+        )
+    if isinstance(entry, str):
+        creator = load_env_creator(entry)
+        if entry.split(":")[0] == "__main__":  # a worker's main module is another one
+            spec = dataclasses.replace(spec, entry_point=creator)
+    else:
+        creator = entry
+    return Made(spec), spec.id, _Signature(creator, spec.kwargs), "gymnasium"
+
+
+class _Signature:
+    """What `gymnasium.make` can be given for one spec, for `inspect.signature`."""
+
+    def __init__(self, creator: Any, given: Mapping[str, Any]) -> None:
+        extra = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+            for name in ("max_episode_steps", "disable_env_checker")
+        ]
+        try:
+            own = inspect.signature(creator).parameters.values()
+        except (TypeError, ValueError):
+            own = inspect.signature(_anything).parameters.values()
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        mine = [
+            p.replace(kind=keyword, default=given.get(p.name, p.default))
+            for p in own
+            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            and p.name not in ("max_episode_steps", "disable_env_checker")
+        ]
+        rest = [p for p in own if p.kind is p.VAR_KEYWORD]
+        self.__signature__ = inspect.Signature([*mine, *extra, *rest])
+
+    def __call__(self) -> None:
+        """Never called: only a callable has a signature."""
+
+
+def _anything(**kwargs: Any) -> None: ...
+
+
+# ---- PettingZoo ----------------------------------------------------------------------
+
+
+def _from_module(module: ModuleType) -> tuple[Any, str, Any, EnvKind | None]:
+    name = module.__name__.rpartition(".")[2]
+    for attribute in ("parallel_env", "env", "raw_env"):
+        make = getattr(module, attribute, None)
+        if callable(make):
+            break
+    else:
+        have = [n for n in dir(module) if not n.startswith("_")]
+        inner = [n for n in have if isinstance(getattr(module, n), ModuleType)
+                 and hasattr(getattr(module, n), "parallel_env")]  # fmt: skip
+        hint = f"; it holds {', '.join(inner[:6])}, one of which may be meant" if inner else ""
+        raise ConfigError(
+            f"make_vec: module {module.__name__!r} has neither parallel_env nor env nor raw_env"
+            f"{hint} (it has {', '.join(have[:8]) or 'nothing'})"
+        )
+    # PettingZoo's functions take anything and pass it on to the class raw_env.
+    raw = getattr(module, "raw_env", None)
+    return Lookup(module, attribute), name, raw if callable(raw) else make, None
