@@ -128,7 +128,13 @@ class Core:
         if self._strange:
             for env in range(self._count) if envs is None else envs.tolist():
                 self._side_of[env] = frame.side
-        if envs is None:
+        if envs is None and frame.usual:
+            self.env_ids = self._everyone
+            if not self._all_live:
+                self._live[:] = True
+                self._ended[:] = False
+                self._all_live = True
+        elif envs is None:
             self.env_ids = self._everyone
             self._live[:] = frame.live
             self._all_live = bool(self._live.all())

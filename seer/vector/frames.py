@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Array
-from .contract import Side, VecSpec
+from .contract import FLAGGED, OBSERVED, REWARDED, Side, VecSpec
 from .leaves import OBJECT
 
 __all__ = ["Frame", "FrameLayout", "FrameRing"]
@@ -46,6 +46,7 @@ class FrameLayout:
         self._add("over", np.bool_, (n,))
         self._add("was_reset", np.bool_, (n,))
         self._add("turn", np.int64, (n,))
+        self.head = self.nbytes  # what stands before is the same in every usual step
         self._add("reward", np.float64, (n, a))
         kinds = ("obs", "final_obs") if spec.mode == "same_step" else ("obs",)
         for kind in kinds:
@@ -70,6 +71,14 @@ class FrameLayout:
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         return root[start : start + size].view(dtype).reshape(shape)
 
+    def usual_head(self) -> Array:
+        """(head,) uint8: everybody lives, was heard of, and nothing ends."""
+        frame = self.new()
+        frame.lives[:] = True
+        frame.seen[:] = OBSERVED | REWARDED | FLAGGED
+        frame.turn[:] = -1
+        return frame.root[: self.head].copy()
+
     def new(self) -> Frame:
         """A frame in memory of its own, zeroed."""
         return Frame(self, np.zeros(self.nbytes, np.uint8))
@@ -91,6 +100,7 @@ class Frame:
         final_obs, final_seen: in same-step mode what `obs` and `seen` were before the reset,
             in the rows that are `over`.
         side: what arrays can't carry.
+        usual: everybody lived before and lives on, was heard of, and nothing ended.
 
     These arrays belong to the frame: hand out views (``frame.reward[:]``), never the arrays
     themselves, or nobody knows when the memory may be used again.
@@ -117,6 +127,7 @@ class Frame:
         self.final_obs = self._leaves(spec, root, "final_obs") if same else None
         self.final_seen: Any = view(root, "final_seen")
         self.side = Side()
+        self.usual = False
         self.memo: dict[Any, Any] = {}  # what a writer computes once for a frame
 
     def _leaves(self, spec: VecSpec, root: Array, kind: str) -> list[list[Any]]:
@@ -133,7 +144,7 @@ class Frame:
         """The same in memory of its own. Takes the side along."""
         frame = Frame(self.layout, self.root.copy())
         frame.take_objects(self)
-        frame.side = self.side
+        frame.side, frame.usual = self.side, self.usual
         return frame
 
     def take_objects(self, other: Frame) -> None:
@@ -148,6 +159,7 @@ class Frame:
         """Take over all values of another frame, but not its side."""
         self.root[:] = other.root
         self.take_objects(other)
+        self.usual = False
 
     def pick(self, envs: Array, into: FrameLayout) -> Frame:
         """The rows of some environments, as a frame of its own. Its side is empty."""
@@ -214,6 +226,7 @@ class FrameRing:
             frame = self.frames[k]
             if not self._copy or sys.getrefcount(frame.root) <= self._idle[k]:
                 self.index = k
+                frame.usual = False
                 if frame.side:
                     frame.side = Side()
                 return frame
@@ -232,5 +245,5 @@ class FrameRing:
             return frame
         twin = self._shown[self.frames.index(frame)]
         twin.take_objects(frame)
-        twin.side = frame.side
+        twin.side, twin.usual = frame.side, frame.usual
         return twin

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import ResultError, StateError
-from ..types import BoolArray
+from ..types import Array, BoolArray
 from .cells import Cell, Outcome
 from .cells import number as number_of
 from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
 from .frames import Frame
+from .outgoing import ActionRows
 from .infos import copy_info
 from .pack import stack, stack_rewards
 
@@ -38,7 +39,9 @@ class Host:
         self.spec, self.lo, self.cells = spec, lo, list(cells)
         self.hi = lo + len(self.cells)
         self._all = slice(self.lo, self.hi)
-        self._names = list(spec.agents)
+        self._names, self._count = list(spec.agents), len(spec.agents)
+        self._one = len(spec.groups) == 1
+        self._head: Array | None = None
         self._lone = spec.kind == "gymnasium"
         self._getters: list[Callable[[Any], tuple[Any, ...]]] = [
             _getter(group.agents) for group in spec.groups
@@ -63,24 +66,21 @@ class Host:
         """
         side = Side()
         cells = self.cells if only is None else [self.cells[env - self.lo] for env in only]
-        rows = _Rows(self.spec, actions, self.lo, self.hi)
+        rows = ActionRows(self.spec, actions, self.lo, self.hi)
         quick: list[int] = []  # environments whose results came as usual, and those results
         obs: list[list[Any]] = [[] for _ in self._getters]
         rewards: list[Any] = []
         look = self._quick_gymnasium if self._lone else self._quick_parallel
+        usual = rows.usual
         for cell in cells:
             env = cell.index
             try:
                 if cell.full and self._quickly:
-                    result = cell.env.step(rows.usual(env))
-                    found = look(cell, result, side)
-                    if found is not None:
+                    result = cell.env.step(usual(env))
+                    if look(cell, result, side, obs, rewards):
                         quick.append(env)
-                        for values, more in zip(obs, found[0], strict=True):
-                            values += more
-                        rewards += found[1]
-                        continue
-                    self._closely(frame, cell, side, result=result)
+                    else:
+                        self._closely(frame, cell, side, result=result)
                 else:
                     self._closely(frame, cell, side, rows=rows)
             except EnvFailure:
@@ -91,53 +91,68 @@ class Host:
             self._place(frame, quick, obs, rewards)
         return side
 
-    def _quick_parallel(self, cell: Cell, result: Any, side: Side) -> Any:
-        """Observations by group and rewards, if everybody is there and nobody's life ends."""
+    def _quick_parallel(
+        self, cell: Cell, result: Any, side: Side, obs: list[list[Any]], rewards: list[Any]
+    ) -> bool:
+        """Take observations by group and rewards, if everybody is there and no life ends."""
         try:
-            obs, rewards, terms, truncs, infos = result
-            count = len(self._names)
+            seen, earned, terms, truncs, infos = result
             if (
                 cell.env.agents == cell.order
-                and len(obs) == count
-                and len(rewards) == count
-                and len(terms) == count
-                and not any(terms.values())
-                and not any(truncs.values())
+                and len(seen) == len(earned) == len(terms) == self._count
+                and True not in terms.values()
+                and True not in truncs.values()
             ):
-                found = [get(obs) for get in self._getters], self._every(rewards)
+                got = self._every(earned)
+                if self._one:
+                    obs[0] += self._every(seen)
+                else:
+                    for values, more in zip(obs, [get(seen) for get in self._getters], strict=True):
+                        values += more
+                rewards += got
                 if infos and any(infos.values()):
                     side.infos[cell.index] = _kept(infos)
-                return found
+                return True
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # looked at closely, where it gets its message
-        return None
+        return False
 
-    def _quick_gymnasium(self, cell: Cell, result: Any, side: Side) -> Any:
+    def _quick_gymnasium(
+        self, cell: Cell, result: Any, side: Side, obs: list[list[Any]], rewards: list[Any]
+    ) -> bool:
         try:
-            obs, reward, term, trunc, info = result
+            seen, earned, term, trunc, info = result
             if not (term or trunc):
                 if info:
                     side.infos[cell.index] = {self._names[0]: copy_info(info)}
-                return ((obs,),), (reward,)
+                obs[0].append(seen)
+                rewards.append(earned)
+                return True
         except (TypeError, ValueError):
             pass
-        return None
+        return False
 
     def _place(self, frame: Frame, envs: list[int], obs: list[list[Any]], rewards: Any) -> None:
         """Write the rows of environments that had nothing special to tell."""
-        spec = self.spec
-        usual = len(envs) == self.hi - self.lo
-        rows: Any = self._all if usual else envs
-        frame.flags[:, rows] = False
-        frame.lives[:, rows] = True
-        frame.seen[rows] = OBSERVED | REWARDED | FLAGGED
-        frame.over[rows] = False
-        frame.was_reset[rows] = False
-        frame.turn[rows] = -1
+        spec, count = self.spec, len(envs)
+        whole = count == self.hi - self.lo
+        rows: Any = self._all if whole else envs
+        if whole and count == frame.rows:
+            if self._head is None:
+                self._head = frame.layout.usual_head()
+            frame.root[: frame.layout.head] = self._head
+            frame.usual = True
+        else:
+            frame.flags[:, rows] = False
+            frame.lives[:, rows] = True
+            frame.seen[rows] = OBSERVED | REWARDED | FLAGGED
+            frame.over[rows] = False
+            frame.was_reset[rows] = False
+            frame.turn[rows] = -1
         packed = stack_rewards(rewards, envs, spec.agents)
-        frame.reward[rows] = packed.reshape(len(envs), len(spec.agents))
+        frame.reward[rows] = packed.reshape(count, self._count)
         for g, group in enumerate(spec.groups):
-            if len(group.observation.leaves) == 1 and group.observation.single:
+            if group.observation.single:
                 parts: list[Any] = [obs[g]]
             else:
                 flat = _flattened(group, obs[g], envs)
@@ -176,7 +191,12 @@ class Host:
         return side
 
     def _closely(
-        self, frame: Frame, cell: Cell, side: Side, rows: _Rows | None = None, result: Any = None
+        self,
+        frame: Frame,
+        cell: Cell,
+        side: Side,
+        rows: ActionRows | None = None,
+        result: Any = None,
     ) -> None:
         """Step one environment, or reset it, by the mode; or understand its `result`."""
         env, mode = cell.index, self.spec.mode
@@ -377,56 +397,6 @@ class Host:
             except Exception as error:
                 failures.append(EnvFailure(cell.index, error))
         return failures
-
-
-class _Rows:
-    """The actions of a range of environments, copied once for all."""
-
-    def __init__(self, spec: VecSpec, actions: Actions, lo: int, hi: int) -> None:
-        self._spec, self._actions, self._lo = spec, actions, lo
-        self._blocks = [
-            [None if leaf is None else leaf[lo:hi].copy() for leaf in leaves]
-            for leaves in actions.leaves
-        ]
-        self._plain = len(spec.groups) == 1 and spec.groups[0].action.single
-        self._names = spec.groups[0].agents
-        self._lone = spec.kind == "gymnasium"
-
-    def usual(self, env: int) -> Any:
-        """What an environment is given when everybody acts."""
-        row = env - self._lo
-        if self._lone:
-            return self.one(row, 0, 0)
-        if self._plain:
-            return dict(zip(self._names, self._blocks[0][0][row], strict=True))
-        acts = {}
-        for g, group in enumerate(self._spec.groups):
-            if group.action.single:
-                acts.update(zip(group.agents, self._blocks[g][0][row], strict=True))
-            else:
-                acts.update((a, self.one(row, g, k)) for k, a in enumerate(group.agents))
-        return acts
-
-    def one(self, row: int, g: int, k: int) -> Any:
-        """The action of one agent."""
-        values = [block[row, k] for block in self._blocks[g]]
-        tree = self._spec.groups[g].action
-        return values[0] if tree.single else tree.build(values)
-
-    def of(self, cell: Cell, slots: Sequence[int | None]) -> dict[str, Any]:
-        """The actions of the live agents of one environment."""
-        acts = {}
-        beside = self._actions.side.get(cell.index, {})
-        for agent, slot in zip(cell.live, slots, strict=True):
-            if slot is None:
-                acts[agent] = beside[agent]
-                continue
-            g, k = self._spec.where[slot]
-            if self._spec.groups[g].action.batchable:
-                acts[agent] = self.one(cell.index - self._lo, g, k)
-            else:
-                acts[agent] = beside[self._spec.agents[slot]]
-        return acts
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
