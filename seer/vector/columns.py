@@ -13,14 +13,14 @@ import numpy as np
 
 from ..types import Array, BoolArray
 
-__all__ = ["Cells", "objects", "spread"]
+__all__ = ["NUMBERS", "Cells", "objects", "spread"]
 
 OBJECT = np.dtype(object)
 
 Cells = list[tuple[int, Any]]
 """(position, dict of keys and values), in ascending order of environments."""
 
-_NUMBERS: dict[type, np.dtype[Any]] = {
+NUMBERS: dict[type, np.dtype[Any]] = {
     bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64),
     np.bool_: np.dtype(np.bool_),
     **{np.dtype(code).type: np.dtype(code)
@@ -120,7 +120,7 @@ def _common(values: list[Any], kinds: set[type], gymnasium: bool) -> np.dtype[An
     """The dtype that holds all values without loss; None: only objects do."""
     if len(kinds) == 1:
         (kind,) = kinds
-        dtype = _NUMBERS.get(kind)
+        dtype = NUMBERS.get(kind)
         if dtype is not None:
             return None if gymnasium and kind is np.bool_ else dtype
         if not issubclass(kind, np.ndarray):
@@ -136,10 +136,10 @@ def _common(values: list[Any], kinds: set[type], gymnasium: bool) -> np.dtype[An
     if arrays:
         codes = {"n" if dtype.kind in "iufc" else dtype.kind for dtype in dtypes}
         return _wider(values, dtypes) if codes in ({"n"}, {"U"}, {"S"}) else None
-    if all(kind in _NUMBERS for kind in kinds):
+    if all(kind in NUMBERS for kind in kinds):
         if kinds & {bool, np.bool_}:
             return np.dtype(np.bool_) if kinds == {bool, np.bool_} else None
-        return _wider(values, {_NUMBERS[kind] for kind in kinds})
+        return _wider(values, {NUMBERS[kind] for kind in kinds})
     return None
 
 
@@ -165,14 +165,15 @@ def _holds(dtype: np.dtype[Any], whole: Array) -> bool:
 def _first_type(values: list[Any]) -> np.dtype[Any] | None:
     """The type of the first value, which Gymnasium takes for all, if all survive in it."""
     first = values[0]
-    dtype = first.dtype if isinstance(first, np.ndarray) else _NUMBERS.get(type(first))
+    dtype = first.dtype if isinstance(first, np.ndarray) else NUMBERS.get(type(first))
     if dtype is None or dtype == OBJECT or type(first) is np.bool_:
         return None
     shape = np.shape(first)
     for value in values:
         try:
             there: Any = np.zeros(shape, dtype)
-            there[...] = value
+            with np.errstate(all="ignore"):
+                there[...] = value
             if np.shape(value) != shape or not np.array_equal(there, value):
                 return None
         except (TypeError, ValueError, OverflowError):

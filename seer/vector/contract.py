@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Array, BoolArray
+from .blocks import Block
 from .leaves import OBJECT, Tree, filler
 
 __all__ = [
@@ -154,6 +155,8 @@ class Side:
 
     Attributes:
         infos: {env: {agent or shared key: info}}, only those that are not empty.
+        columns: numbers in infos that came from another process, until somebody asks for
+            `infos`: then they are in there.
         final_infos: {env: {...}}, of the last step of an episode in same-step mode.
         final_state: {env: state} before a same-step reset.
         extras: {env: {"obs"|"rewards"|"terminations"|"truncations"|"live"|"final_obs": {agent:
@@ -163,25 +166,47 @@ class Side:
             batched; field is "obs" or "final_obs".
     """
 
-    __slots__ = ("extras", "final_infos", "final_state", "infos", "objects", "slots")
+    __slots__ = (
+        "_infos", "columns", "extras", "final_infos", "final_state", "objects", "slots",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.infos: dict[int, dict[str, Any]] = {}
+        self._infos: dict[int, dict[str, Any]] = {}
+        self.columns: list[Block] = []
         self.final_infos: dict[int, dict[str, Any]] = {}
         self.final_state: dict[int, Any] = {}
         self.extras: dict[int, dict[str, dict[str, Any]]] = {}
         self.slots: dict[int, dict[str, int]] = {}
         self.objects: dict[tuple[str, int, int], dict[tuple[int, int], Any]] = {}
 
+    @property
+    def infos(self) -> dict[int, dict[str, Any]]:
+        """By environment and agent, all of them."""
+        if self.columns:
+            for block in self.columns:
+                block.fill(self._infos)
+            self.columns = []
+        return self._infos
+
+    @infos.setter
+    def infos(self, infos: dict[int, dict[str, Any]]) -> None:
+        self._infos, self.columns = infos, []
+
+    @property
+    def rest(self) -> dict[int, dict[str, Any]]:
+        """The infos without what is in `columns`."""
+        return self._infos
+
     def __bool__(self) -> bool:
         return bool(
-            self.infos or self.final_infos or self.final_state or self.extras or self.slots
-            or self.objects
+            self._infos or self.columns or self.final_infos or self.final_state or self.extras
+            or self.slots or self.objects
         )  # fmt: skip
 
     def update(self, other: Side) -> None:
         """Take what another part of the vector has to tell."""
-        self.infos.update(other.infos)
+        self._infos.update(other._infos)
+        self.columns += other.columns
         self.final_infos.update(other.final_infos)
         self.final_state.update(other.final_state)
         self.extras.update(other.extras)
