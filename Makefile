@@ -6,7 +6,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest
 
-NATIVE := $(wildcard native/src/*.c native/src/*.h native/include/*.h) native/seer.cdef native/build.py
+NATIVE := $(wildcard native/python/*.c native/src/*.c native/src/*.h native/include/*.h) native/seer.cdef native/build.py
 CORE   := $(VENV)/.core-is-built
 READY  := $(VENV)/.is-installed
 
@@ -46,7 +46,7 @@ dist: $(READY) ## a source archive, and a wheel made from it
 	$(PY) -m build
 
 clean: ## remove what was built; keeps .venv
-	rm -rf build dist out *.egg-info seer/_native/*.so seer/_native/_core.c native/tests/build $(CORE)
+	rm -rf build dist out *.egg-info seer/_native/*.so seer/vector/*.so seer/_native/_core.c native/tests/build $(CORE)
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # ---- set-up ------------------------------------------------------------------

@@ -8,7 +8,6 @@ is also where automatic resets happen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,18 @@ from ..types import Array, BoolArray
 from .cells import Cell, Outcome
 from .cells import number as number_of
 from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
+from .describe import LONE
 from .frames import Frame
-from .outgoing import ActionRows
 from .infos import copy_info
+from .outgoing import ActionRows
 from .pack import stack, stack_rewards
 
-__all__ = ["Host"]
+try:
+    from ._quick import run as quick_run
+except ImportError:  # not built for this interpreter: the same in Python
+    quick_run = None
+
+__all__ = ["Host", "quick_run", "run_in_python"]
 
 
 class Host:
@@ -40,13 +45,8 @@ class Host:
         self.hi = lo + len(self.cells)
         self._all = slice(self.lo, self.hi)
         self._names, self._count = list(spec.agents), len(spec.agents)
-        self._one = len(spec.groups) == 1
         self._head: Array | None = None
         self._lone = spec.kind == "gymnasium"
-        self._getters: list[Callable[[Any], tuple[Any, ...]]] = [
-            _getter(group.agents) for group in spec.groups
-        ]
-        self._every = _getter(spec.agents)
         self._quickly = (
             spec.kind in ("parallel", "gymnasium") and spec.batchable and not spec.reserved
         )
@@ -67,72 +67,62 @@ class Host:
         side = Side()
         cells = self.cells if only is None else [self.cells[env - self.lo] for env in only]
         rows = ActionRows(self.spec, actions, self.lo, self.hi)
-        quick: list[int] = []  # environments whose results came as usual, and those results
-        obs: list[list[Any]] = [[] for _ in self._getters]
-        rewards: list[Any] = []
-        look = self._quick_gymnasium if self._lone else self._quick_parallel
-        usual = rows.usual
-        for cell in cells:
-            env = cell.index
-            try:
-                if cell.full and self._quickly:
-                    result = cell.env.step(usual(env))
-                    if look(cell, result, side, obs, rewards):
-                        quick.append(env)
-                    else:
-                        self._closely(frame, cell, side, result=result)
-                else:
-                    self._closely(frame, cell, side, rows=rows)
-            except EnvFailure:
-                raise
-            except Exception as error:
-                raise EnvFailure(env, error) from error
-        if quick:
-            self._place(frame, quick, obs, rewards)
+        usual = [cell for cell in cells if cell.full] if self._quickly else []
+        odd: list[tuple[int, Any]] = []  # what they returned that is to be looked at closely
+        if usual:
+            obs: list[Any] = []
+            rewards: list[Any] = []
+            told: list[tuple[int, Any]] = []
+            self._run(usual, rows, obs, rewards, told, odd)
+            for j, infos in told:
+                side.infos[usual[j].index] = _kept(infos)
+            if odd:
+                special = {j for j, _ in odd}
+                quick = [cell.index for j, cell in enumerate(usual) if j not in special]
+            else:
+                quick = [cell.index for cell in usual]
+            if quick:
+                self._guard(quick[0], lambda: self._place(frame, quick, obs, rewards))
+        for j, result in odd:
+            cell = usual[j]
+            self._guard(
+                cell.index, lambda c=cell, r=result: self._closely(frame, c, side, result=r)
+            )
+        if len(usual) < len(cells):
+            quick_ones = set(map(id, usual))
+            for cell in cells:
+                if id(cell) not in quick_ones:
+                    self._guard(cell.index, lambda c=cell: self._closely(frame, c, side, rows=rows))
         return side
 
-    def _quick_parallel(
-        self, cell: Cell, result: Any, side: Side, obs: list[list[Any]], rewards: list[Any]
-    ) -> bool:
-        """Take observations by group and rewards, if everybody is there and no life ends."""
+    def _guard(self, env: int, act: Callable[[], Any]) -> None:
         try:
-            seen, earned, terms, truncs, infos = result
-            if (
-                cell.env.agents == cell.order
-                and len(seen) == len(earned) == len(terms) == self._count
-                and True not in terms.values()
-                and True not in truncs.values()
-            ):
-                got = self._every(earned)
-                if self._one:
-                    obs[0] += self._every(seen)
-                else:
-                    for values, more in zip(obs, [get(seen) for get in self._getters], strict=True):
-                        values += more
-                rewards += got
-                if infos and any(infos.values()):
-                    side.infos[cell.index] = _kept(infos)
-                return True
-        except (AttributeError, KeyError, TypeError, ValueError):
-            pass  # looked at closely, where it gets its message
-        return False
+            act()
+        except EnvFailure:
+            raise
+        except Exception as error:
+            raise EnvFailure(getattr(error, "env", None) or env, error) from error
 
-    def _quick_gymnasium(
-        self, cell: Cell, result: Any, side: Side, obs: list[list[Any]], rewards: list[Any]
-    ) -> bool:
+    def _run(
+        self, cells: list[Cell], rows: ActionRows, obs: list[Any], rewards: list[Any],
+        told: list[tuple[int, Any]], odd: list[tuple[int, Any]],
+    ) -> None:  # fmt: skip
+        """Step environments in which everybody lives; by `quick.c` where it can be loaded."""
+        at = [0]
         try:
-            seen, earned, term, trunc, info = result
-            if not (term or trunc):
-                if info:
-                    side.infos[cell.index] = {self._names[0]: copy_info(info)}
-                obs[0].append(seen)
-                rewards.append(earned)
-                return True
-        except (TypeError, ValueError):
-            pass
-        return False
+            if self._lone:
+                _run_gymnasium(cells, rows, obs, rewards, told, odd, at)
+            else:
+                run = quick_run or run_in_python
+                run(
+                    [cell.env for cell in cells], [cell.order for cell in cells],
+                    self.spec.agents, [rows.row(cell.index) for cell in cells],
+                    obs, rewards, told, odd, at,
+                )  # fmt: skip
+        except Exception as error:
+            raise EnvFailure(cells[at[0]].index, error) from error
 
-    def _place(self, frame: Frame, envs: list[int], obs: list[list[Any]], rewards: Any) -> None:
+    def _place(self, frame: Frame, envs: list[int], obs: list[Any], rewards: Any) -> None:
         """Write the rows of environments that had nothing special to tell."""
         spec, count = self.spec, len(envs)
         whole = count == self.hi - self.lo
@@ -152,10 +142,14 @@ class Host:
         packed = stack_rewards(rewards, envs, spec.agents)
         frame.reward[rows] = packed.reshape(count, self._count)
         for g, group in enumerate(spec.groups):
+            mine = obs
+            if not group.whole:
+                slots, total = group.slots.tolist(), self._count
+                mine = [obs[row * total + slot] for row in range(count) for slot in slots]
             if group.observation.single:
-                parts: list[Any] = [obs[g]]
+                parts: list[Any] = [mine]
             else:
-                flat = _flattened(group, obs[g], envs)
+                flat = _flattened(group, mine, envs)
                 parts = [[one[k] for one in flat] for k in range(len(group.observation.leaves))]
             for leaf, values, target in zip(
                 group.observation.leaves, parts, frame.obs[g], strict=True
@@ -399,11 +393,56 @@ class Host:
         return failures
 
 
-def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(names) == 1:
-        name = names[0]
-        return lambda values: (values[name],)
-    return itemgetter(*names)
+def run_in_python(
+    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[list[Any]],
+    obs: list[Any], rewards: list[Any], told: list[Any], odd: list[Any], at: list[int],
+) -> None:  # fmt: skip
+    """What ``run`` of `quick.c` does."""
+    count = len(names)
+    for j, (env, order, row) in enumerate(zip(envs, orders, rows, strict=True)):
+        at[0] = j
+        result = env.step(dict(zip(names, row, strict=True)))
+        try:
+            seen, earned, terms, truncs, infos = result
+            usual = (
+                len(seen) == len(earned) == len(terms) == count
+                and env.agents == order
+                and not any(terms.values())
+                and not any(truncs.values())
+            )
+            if usual:
+                values = [seen[name] for name in names]
+                numbers = [earned[name] for name in names]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            usual = False  # looked at closely, where it gets its message
+        if not usual:
+            odd.append((j, result))
+            continue
+        obs += values
+        rewards += numbers
+        if any(infos.values()):
+            told.append((j, infos))
+
+
+def _run_gymnasium(
+    cells: list[Cell], rows: ActionRows, obs: list[Any], rewards: list[Any], told: list[Any],
+    odd: list[Any], at: list[int],
+) -> None:  # fmt: skip
+    for j, cell in enumerate(cells):
+        at[0] = j
+        result = cell.env.step(rows.lone(cell.index))
+        try:
+            seen, earned, term, trunc, info = result
+            over = bool(term or trunc)
+        except (TypeError, ValueError):
+            over = True  # looked at closely, where it gets its message
+        if over:
+            odd.append((j, result))
+            continue
+        obs.append(seen)
+        rewards.append(earned)
+        if info:
+            told.append((j, {LONE: info}))
 
 
 def _kept(infos: Any) -> dict[str, Any]:

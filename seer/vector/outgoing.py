@@ -30,7 +30,6 @@ class ActionRows:
     def __init__(self, spec: VecSpec, actions: Actions, lo: int, hi: int) -> None:
         self._spec, self._actions, self._lo = spec, actions, lo
         group = spec.groups[0]
-        self._names, self._lone = group.agents, spec.kind == "gymnasium"
         self._plain = len(spec.groups) == 1 and group.action.single
         self._range = (lo, hi)
         self._made: list[list[Any]] | None = None
@@ -48,23 +47,18 @@ class ActionRows:
             ]
         return self._made
 
-    def usual(self, env: int) -> Any:
-        """What an environment is given when everybody acts."""
+    def row(self, env: int) -> list[Any]:
+        """The actions of all agents of an environment, in slot order."""
         row = env - self._lo
         if self._scalars is not None:
-            values = self._scalars[row]
-            return values[0] if self._lone else dict(zip(self._names, values))  # noqa: B905
-        if self._lone:
-            return self.one(row, 0, 0)
+            return self._scalars[row]
         if self._plain:
-            return dict(zip(self._names, self._blocks[0][0][row], strict=True))
-        acts = {}
-        for g, group in enumerate(self._spec.groups):
-            if group.action.single:
-                acts.update(zip(group.agents, self._blocks[g][0][row], strict=True))
-            else:
-                acts.update((a, self.one(row, g, k)) for k, a in enumerate(group.agents))
-        return acts
+            return list(self._blocks[0][0][row])
+        return [self.one(row, g, k) for g, k in self._spec.where]
+
+    def lone(self, env: int) -> Any:
+        """The action of an environment with one agent."""
+        return self._scalars[env - self._lo][0] if self._scalars else self.one(env - self._lo, 0, 0)
 
     def one(self, row: int, g: int, k: int) -> Any:
         """The action of one agent."""
