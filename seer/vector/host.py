@@ -184,6 +184,20 @@ class Host:
                 raise EnvFailure(env, error) from error
         return side
 
+    def begin(self, frame: Frame, env: int, seed: int | None, options: Any) -> Side:
+        """Begin an episode in one environment; no other row is touched.
+
+        Raises:
+            EnvFailure: it raised.
+        """
+        side, cell = Side(), self.cell(env)
+        try:
+            outcome = cell.reset(seed, options)
+            self._write(frame, cell, outcome, side, before=(), was_reset=False)
+        except Exception as error:
+            raise EnvFailure(env, error) from error
+        return side
+
     def _closely(
         self,
         frame: Frame,

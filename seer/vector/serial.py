@@ -94,7 +94,7 @@ class Serial:
 
     def recv(self, count: int) -> tuple[Array, Frame]:
         """The results of those that wait longest, in ascending order."""
-        frame = self._ring.last
+        frame = self._next(keep=True)  # the last one may be in somebody's hands
         ready = sorted(self._waiting.popleft() for _ in range(count))
         side = Side()
         try:
@@ -102,9 +102,7 @@ class Serial:
                 if reset is None:
                     side.update(self._host.step(frame, self.actions, (env,)))
                 else:
-                    chosen = np.zeros(self.spec.num_envs, np.bool_)
-                    chosen[env] = True
-                    side.update(self._reset_one(frame, env, *reset))
+                    side.update(self._host.begin(frame, env, *reset))
         except EnvFailure as failure:
             raise explained(failure) from None
         envs = np.array([env for env, _ in ready])
@@ -112,12 +110,6 @@ class Serial:
         out = frame.pick(envs, layout)
         out.side = side
         return envs, out
-
-    def _reset_one(self, frame: Frame, env: int, seed: int | None, options: Any) -> Side:
-        chosen = np.zeros(self.spec.num_envs, np.bool_)
-        chosen[env] = True
-        many = self.spec.num_envs
-        return self._host.reset(frame, chosen, [seed] * many, [options] * many)
 
     def drain(self) -> None:
         """Forget what waits."""
