@@ -6,6 +6,7 @@ causally independent runs in parallel, and the results are the same on any numbe
     >>> import seer
     >>> env = seer.make("uav_swarm", drones=64)       # a PettingZoo ParallelEnv
     >>> observations, infos = env.reset(seed=7)
+    >>> vec = seer.make_vec("uav_swarm", num_envs=32, drones=64)   # 32 of them in step
 
 Names are loaded when they are first used, so that importing this package stays quick.
 """
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, math
+    from . import errors, math, vector
     from .engine import Engine
     from .errors import SeerError
     from .evaluate import evaluate
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
     from .registry import list, make
     from .types import PoolConfig
+    from .vector.make import make_vec
     from .verify import verify
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "grid",
     "list",
     "make",
+    "make_vec",
     "math",
     "observation",
     "on",
@@ -64,6 +67,7 @@ __all__ = [
     "sweep",
     "terminated",
     "total",
+    "vector",
     "verify",
 ]
 
@@ -80,7 +84,9 @@ _HOME: dict[str, str | None] = {
     "evaluate": "evaluate",
     "list": "registry",
     "make": "registry",
+    "make_vec": "vector.make",
     "math": None,
+    "vector": None,
     "verify": "verify",
 }
 

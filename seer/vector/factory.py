@@ -16,8 +16,8 @@ from .contract import EnvFailure, VecSpec
 from .describe import kind_of_env
 
 __all__ = [
-    "Factory", "Lookup", "Made", "check_keywords", "construct", "make_cell", "nearest", "nearest_hint",
-    "title",
+    "Factory", "Lookup", "Made", "check_keywords", "construct", "make_cell", "nearest",
+    "nearest_hint", "takes", "title",
 ]  # fmt: skip
 
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -62,8 +62,14 @@ class Factory:
             raise ConfigError(f"{self.name} doesn't take the keyword {found[1]!r}{hint}") from error
         for wrapper in self.wrappers:
             kind_of_env(env, f"the factory {self.name}")
-            env = wrapper(env)
-            kind_of_env(env, f"the wrapper {title(wrapper)}")
+            try:
+                wrapped = wrapper(env)
+                kind_of_env(wrapped, f"the wrapper {title(wrapper)}")
+            except BaseException:
+                with contextlib.suppress(Exception):  # the first error is what matters
+                    env.close()
+                raise
+            env = wrapped
         return env
 
     def key(self) -> Any:
@@ -192,7 +198,7 @@ def check_keywords(
         given = ", ".join(f"{key}=…" for key in missing)
         raise ConfigError(
             f"make_vec: {name} needs {', '.join(map(repr, missing))}; pass {given} to make_vec, "
-            f"or give it lambda: {name}({given})"
+            "or bind it with functools.partial"
         )
 
 

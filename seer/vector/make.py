@@ -1,0 +1,425 @@
+"""`make_vec`: many copies of an environment as one object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Literal
+
+from ..errors import ConfigError
+from ..hardware import usable_cpus
+from ..types import PoolConfig
+from .arguments import Arguments
+from .config import ProcessConfig, choose
+from .contract import EnvFailure, VecSpec
+from .describe import EnvDescription, describe
+from .factory import construct, make_cell
+from .merge import merge
+from .probe import Probe, probe
+from .serial import Serial, explained
+from .sources import Source, native_id, resolve
+
+__all__ = ["make_vec"]
+
+_MOST_PROBES = 16
+_PROBING = 0.2
+"""How long further kinds of factories are looked at, s; the first one always is."""
+
+
+def make_vec(
+    env: Any,
+    num_envs: int | None = None,
+    *,
+    layout: Literal["flat", "dict", "stacked", "list"] | None = None,
+    backend: Literal["auto", "serial", "process", "native"] = "auto",
+    workers: int | None = None,
+    isolate: bool = False,
+    pool: Literal["auto"] | PoolConfig | ProcessConfig = "auto",
+    autoreset: Any = "next_step",
+    autoreset_options: Any = None,
+    batch_size: int | None = None,
+    groups: Any = None,
+    dead: Literal["mask", "done_together"] = "mask",
+    max_agents: int | None = None,
+    render_mode: str | None = None,
+    copy: bool = True,
+    timeout: float | None = None,
+    on_worker_death: Literal["raise", "restart"] = "raise",
+    start_method: Literal["forkserver", "spawn", "fork"] | None = None,
+    wrappers: Sequence[Callable[[Any], Any]] = (),
+    probe: bool = True,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **more_env_kwargs: Any,
+) -> Any:
+    """Many copies of an environment, stepped together.
+
+        >>> vec = seer.make_vec(simple_spread_v3, num_envs=8)
+        >>> observations, infos = vec.reset(seed=7)
+        >>> observations, rewards, terminated, truncated, infos = vec.step(vec.sample_actions())
+
+    With N environments and A agents (groups of A_g) a step returns, by layout:
+
+    ========== ============================== ==================================
+    layout     observations, actions          rewards (float64), flags (bool)
+    ========== ============================== ==================================
+    "dict"     {agent: (N, …)}                {agent: (N,)}
+    "stacked"  {group: (N, A_g, …)}           {group: (N, A_g)}
+    "list"     N dicts {agent: …}             N dicts {agent: …}
+    "flat"     (N · A, …), a Gymnasium        (N · A,)
+               ``VectorEnv``
+    ========== ============================== ==================================
+
+    ``vec.live`` (N, A) says who must be given an action next, ``vec.acted`` whose step this was
+    (a loss mask), ``vec.episode_over`` (N,) which environments ended. Absent agents are filler,
+    never old data. Native worlds (``"uav_swarm"``) run on threads in this process; everything
+    else is stepped here, or here and in worker processes over shared memory.
+
+    **Exceptions are contained, crashes are not:** by default the caller steps a share of the
+    environments itself. An environment's exception is raised here with its index; but an
+    environment that exits, crashes or hangs takes the caller with it. With ``isolate=True`` it
+    takes a worker, and the caller gets an error; that costs the share that the caller would do.
+
+    Args:
+        env: an id of seer or Gymnasium; a class, partial, lambda or function that makes one
+            environment (a PettingZoo ``ParallelEnv`` or ``AECEnv``, or a Gymnasium ``Env``); a
+            PettingZoo module or its ``parallel_env`` or ``env``; ``"module:attribute"``; or a
+            list of such, one for each environment.
+        num_envs: N; 1 by default, and the length of a list.
+        layout: by default "flat" for Gymnasium environments, "dict" for multi-agent ones.
+        backend: "serial": the caller steps all; "process": workers take part; "native": worlds
+            on the engine; "auto": native where there is a model, else what `probe` says is
+            faster.
+        workers: exactly so many worker processes; implies `isolate`.
+        isolate: keep every environment in a worker.
+        pool: "auto", a `seer.PoolConfig` for native worlds, or a `seer.vector.ProcessConfig`.
+        autoreset: "next_step" (the step after an episode's last resets), "same_step" (the last
+            step resets, and ``infos["final_obs"]`` has the last observation), or "disabled";
+            also the members of `gymnasium.vector.AutoresetMode`, and as ``autoreset_mode``.
+        autoreset_options: of automatic resets: None, "last" (those of the last manual reset), a
+            dict, or a callable (index of the environment, episode) -> dict.
+        batch_size: how many environments ``vec.recv()`` waits for; smaller than N it makes the
+            vector asynchronous (``async_reset``, ``send``, ``recv``).
+        groups: which agents share arrays: by name without its trailing number (None), "spaces",
+            "all", "each", a dict from group to agents, or a callable agent -> group.
+        dead: flat rows of agents whose environment goes on: "mask": flagged at their own end;
+            "done_together": flagged when it ends.
+        max_agents: slots for agents that appear without having been announced.
+        render_mode: passed to the factory.
+        copy: False: results are read-only arrays, valid until the next step, recv or reset.
+        timeout: how long a step or reset may take, s; implies `isolate`.
+        on_worker_death: "raise" a `WorkerDiedError`, or "restart" the worker with new episodes;
+            that implies `isolate`.
+        start_method: of workers: "forkserver" (default), "spawn" or "fork".
+        wrappers: callables env -> env, applied to each environment in order.
+        probe: make one extra instance, step it at most 50 times or 200 ms and close it, to
+            choose the backend and to deal out the environments by what they cost.
+        env_kwargs: for the factory; needed where a name is one of make_vec's own.
+        **more_env_kwargs: the same.
+
+    Returns:
+        A `DictVectorEnv`, `StackedVectorEnv`, `ListVectorEnv` or `FlatVectorEnv`. Use it in a
+        ``with`` statement, or call its ``close()``; ``vec.pool.explain()`` says how it runs and
+        why.
+
+    Raises:
+        UnknownIdError: there is no such id; names the nearest.
+        ConfigError: an argument is illegal or excludes another; a keyword is unknown; the
+            factory makes no environment, or the same object twice; spaces can't be put into
+            arrays together.
+        WorkerDiedError: a worker ended while it made its environments.
+        StepTimeoutError: making them took longer than a minute, or `timeout` if that is longer.
+        Exception: whatever a factory raises, with a note that names the environment.
+    """
+    if "autoreset_mode" in more_env_kwargs:
+        mode = more_env_kwargs.pop("autoreset_mode")
+        if autoreset != "next_step":
+            raise ConfigError(
+                f"make_vec(autoreset={autoreset!r}, autoreset_mode={mode!r}): these are two names "
+                "of one argument; leave one out"
+            )
+        autoreset = mode
+    arguments = Arguments(
+        num_envs=num_envs, layout=layout, backend=backend, workers=workers, isolate=isolate,
+        pool=pool, autoreset=autoreset, autoreset_options=autoreset_options,
+        batch_size=batch_size, groups=groups, dead=dead, max_agents=max_agents,
+        render_mode=render_mode, copy=copy, timeout=timeout, on_worker_death=on_worker_death,
+        start_method=start_method, wrappers=wrappers, probe=probe,
+        env_kwargs=_merged(env_kwargs, more_env_kwargs),
+    )  # fmt: skip
+    if _is_native(env, arguments):
+        return _facade(_native(env, arguments), arguments)
+    source = resolve(
+        env, arguments.num_envs, arguments.env_kwargs, arguments.wrappers, arguments.render_mode,
+        OWN,
+    )  # fmt: skip
+    return _wrapped(source, arguments)
+
+
+OWN = tuple(
+    name
+    for name, p in inspect.signature(make_vec).parameters.items()
+    if p.kind is not p.VAR_KEYWORD and name != "env"
+)
+"""make_vec's own keywords."""
+
+
+def _merged(given: Any, more: dict[str, Any]) -> Any:
+    """env_kwargs and the keywords that make_vec doesn't know."""
+    if given is None or not isinstance(given, Mapping):
+        return more if given is None else given
+    for name in given:
+        if name in more:
+            raise ConfigError(f"make_vec: the keyword {name!r} is given twice, also in env_kwargs")
+    return {**given, **more}
+
+
+# ---- native worlds -----------------------------------------------------------------------
+
+
+def _is_native(env: Any, arguments: Arguments) -> bool:
+    wanted = arguments.process_wishes()
+    if arguments.backend in ("serial", "process") or arguments.wrappers:
+        return False
+    if not native_id(env):
+        if arguments.backend == "native":
+            raise ConfigError(
+                f"make_vec(backend='native'): {env!r} is no model of the engine; wrapped "
+                "environments have the backends 'serial' and 'process'"
+            )
+        if isinstance(arguments.pool, PoolConfig):
+            raise ConfigError(
+                "make_vec(pool=PoolConfig(…)) is for native worlds; wrapped environments take a "
+                "seer.vector.ProcessConfig"
+            )
+        return False
+    if wanted:
+        raise ConfigError(
+            f"make_vec: {env!r} runs as native worlds, on threads of this process, where "
+            f"{wanted[0]} means nothing; pool=seer.PoolConfig(threads=…) chooses the threads, "
+            "backend='process' runs each world as an environment in worker processes"
+        )
+    return True
+
+
+def _native(env: Any, arguments: Arguments) -> Any:
+    from .native import native_backend
+
+    if arguments.max_agents is not None:
+        raise ConfigError(
+            f"make_vec(max_agents={arguments.max_agents}): the agents of native worlds are all "
+            "announced; leave max_agents out"
+        )
+    return native_backend(env, arguments)
+
+
+# ---- wrapped environments ----------------------------------------------------------------
+
+
+def _wrapped(source: Source, arguments: Arguments) -> Any:
+    count = len(source.factories)
+    if arguments.batch_size is not None and arguments.batch_size > count:
+        raise ConfigError(
+            f"make_vec(batch_size={arguments.batch_size}): there are only {count} environments"
+        )
+    chooser = _Chooser(source, arguments)
+    config, costs = chooser.config()
+    maker = _Maker(source, arguments, chooser)
+    if config.workers == 0 or not (arguments.process_wishes() or arguments.backend == "process"):
+        backend = maker.serial(config)
+    else:
+        backend = maker.process(config, costs)
+    try:
+        return _facade(backend, arguments)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _facade(backend: Any, arguments: Arguments) -> Any:
+    """The object of the layout over a backend."""
+    from .layouts import DictVectorEnv, ListVectorEnv, StackedVectorEnv
+
+    spec: VecSpec = backend.spec
+    layout = arguments.layout or ("flat" if spec.kind == "gymnasium" else "dict")
+    given: dict[str, Any] = {"copy": arguments.copy, "batch_size": arguments.batch_size}
+    if layout == "flat":
+        from .flat import flat_env
+
+        return flat_env(backend, dead=arguments.dead, **given)
+    if arguments.dead != "mask":
+        raise ConfigError(
+            f"make_vec(dead={arguments.dead!r}): only layout='flat' needs it; elsewhere vec.live "
+            "says who is dead"
+        )
+    layouts = {"dict": DictVectorEnv, "stacked": StackedVectorEnv, "list": ListVectorEnv}
+    return layouts[layout](backend, **given)
+
+
+class _Chooser:
+    """Where the environments shall live."""
+
+    def __init__(self, source: Source, arguments: Arguments) -> None:
+        self._source, self._arguments = source, arguments
+        self.probed: Probe | None = None
+        self.instance: Any = None  # what was probed
+
+    def config(self) -> tuple[ProcessConfig, list[float] | None]:
+        """How to share, with the reason, and what each environment costs where that is known."""
+        a, count = self._arguments, len(self._source.factories)
+        pool, isolation = a.pool, a.isolation()
+        human = self._human()
+        if a.backend == "serial":
+            return ProcessConfig(0, reason="backend='serial' was asked for"), None
+        if isinstance(pool, ProcessConfig):
+            share = {"caller_share": 0.0} if isolation else {}
+            why = "pool=ProcessConfig(…) was asked for"
+            return replace(pool, reason=why, **share), self._differing_costs(isolation)  # type: ignore[arg-type]
+        if a.workers is not None:
+            why = f"workers={a.workers} was asked for, which keeps every environment in a worker"
+            return ProcessConfig(a.workers, caller_share=0.0, reason=why), None
+        if human and count > 1 and a.backend == "process":
+            raise ConfigError(
+                "make_vec(render_mode='human', backend='process'): only a single environment, or "
+                "backend='serial', can open windows; use render_mode='rgb_array'"
+            )
+        cpus = usable_cpus()
+        if isolation:
+            return choose([1.0] * count, cpus, isolate=True, why=isolation), None
+        if a.backend == "process" or a.start_method is not None:
+            asked = "backend='process'" if a.backend == "process" else (
+                f"start_method={a.start_method!r}")  # fmt: skip
+            workers = max(1, min(cpus, count) - 1)
+            why = f"{asked} was asked for; {cpus} usable CPUs, {count} environments"
+            return ProcessConfig(workers, reason=why), self._differing_costs("")
+        if human:
+            why = "render_mode='human' opens windows, which the caller must do itself"
+            return ProcessConfig(0, reason=why), None
+        if count == 1 or cpus == 1:
+            return choose([1.0] * count, cpus), None
+        if not a.probe:
+            why = "probe=False: what a step costs is not known; ask for backend='process' if it "
+            return ProcessConfig(0, reason=why + "takes more than about 20 us"), None
+        costs = self._costs()
+        if costs is None:
+            assert self.probed is not None
+            why = f"the probe failed ({self.probed.error}), so nothing is known of a step's cost"
+            return ProcessConfig(0, reason=why), None
+        return choose(costs, cpus), costs
+
+    def _human(self) -> bool:
+        a = self._arguments
+        modes = {factory.kwargs.get("render_mode") for factory in self._source.factories}
+        return a.render_mode == "human" or "human" in modes
+
+    def _differing_costs(self, isolation: str) -> list[float] | None:
+        """What each environment costs, where they may differ and the caller may look.
+
+        What is to be isolated is never run here.
+        """
+        factories = self._source.factories
+        if isolation or not self._arguments.probe or self._human():
+            return None
+        if all(factory is factories[0] for factory in factories):
+            return None
+        return self._costs()
+
+    def _costs(self) -> list[float] | None:
+        """(N,) what a step of each environment costs, s; None where it could not be found out."""
+        import time
+
+        found: dict[Any, float] = {}
+        until = time.perf_counter() + _PROBING
+        for factory in self._source.factories:
+            key = factory.key()
+            late = time.perf_counter() > until or len(found) >= _MOST_PROBES
+            if key in found or (found and late):
+                continue
+            seen, instance = probe(factory)
+            if self.probed is None or seen.error:
+                self.probed, self.instance = seen, instance
+            if seen.steps == 0:
+                return None
+            found[key] = seen.mean
+        typical = sum(found.values()) / len(found)
+        return [found.get(f.key(), typical) for f in self._source.factories]
+
+    def description(self) -> EnvDescription | None:
+        """Of an instance that was reset, to know who is there."""
+        if not self._arguments.probe or self._arguments.isolation():
+            return None
+        if self.probed is None:
+            self.probed, self.instance = probe(self._source.factories[0], max_steps=1)
+        return self.probed.description
+
+
+class _Maker:
+    """Makes backends; what was made is closed again where something fails."""
+
+    def __init__(self, source: Source, arguments: Arguments, chooser: _Chooser) -> None:
+        self._source, self._arguments, self._chooser = source, arguments, chooser
+
+    def serial(self, config: ProcessConfig) -> Serial:
+        """All environments in this process."""
+        failure = None
+        try:
+            envs = construct(self._source.factories)
+        except EnvFailure as error:
+            failure = error
+        if failure is not None:
+            raise explained(failure)
+        try:
+            probed = self._chooser.instance
+            if probed is not None and any(env is probed for env in envs):
+                raise ConfigError(
+                    f"make_vec: {self._source.name} returned an object that it had returned "
+                    "before; it must make a new environment each time it is called"
+                )
+            descriptions = [describe(env, f"environment {k}") for k, env in enumerate(envs)]
+            spec = self.spec(descriptions)
+            cells = [make_cell(env, spec, k) for k, env in enumerate(envs)]
+            return Serial(spec, cells, copy=self._arguments.copy, pool=config)
+        except BaseException:
+            for env in envs:
+                with suppress(Exception):
+                    env.close()
+            raise
+
+    def process(self, config: ProcessConfig, costs: list[float] | None) -> Any:
+        """Environments in workers, and in this process as far as it has a share."""
+        raise ConfigError("worker processes are not available in this build")
+
+    def spec(self, descriptions: list[EnvDescription]) -> VecSpec:
+        """What the vector is made of, by what its environments say of themselves."""
+        a = self._arguments
+        if any(d.agents is None for d in descriptions):
+            known = self._chooser.description()
+            if known is not None and known.agents is not None:
+                descriptions = [known if d.agents is None else d for d in descriptions]
+        if a.render_mode is not None and not self._source.given_mode:
+            mode = descriptions[0].render_mode
+            if mode != a.render_mode:
+                raise ConfigError(
+                    f"make_vec(render_mode={a.render_mode!r}): {self._source.name} takes no "
+                    f"render_mode, and its environments have {mode!r}; set it where they are made"
+                )
+        layout = a.layout or ("flat" if descriptions[0].kind == "gymnasium" else "dict")
+        flat = layout == "flat"
+        try:
+            return merge(
+                descriptions,
+                mode=a.autoreset,
+                options=a.autoreset_options,
+                groups="all" if flat else a.groups,
+                max_agents=a.max_agents,
+                open_names=layout == "list",
+                name=self._source.name,
+            )
+        except ConfigError as error:
+            if flat and str(error).startswith("groups:"):
+                raise ConfigError(
+                    "make_vec(layout='flat'): all agents need equal spaces, as rows of one array; "
+                    f"use layout='stacked' or 'dict', or pad them ({str(error)[8:]})"
+                ) from None
+            raise
