@@ -56,11 +56,29 @@ static int gather(PyObject *dict, PyObject *names, PyObject **room, PyObject *in
     return 1;
 }
 
+/* Rewards in the order of names as doubles. 1, 0 where one is missing or no plain number (an
+ * array of one element, say), or -1 with an exception. */
+static int numbers(PyObject *dict, PyObject *names, double *into)
+{
+    Py_ssize_t count = PyTuple_Size(names);
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *value = PyDict_GetItemWithError(dict, PyTuple_GetItem(names, k));
+        if (!value) return PyErr_Occurred() ? -1 : 0;
+        if (!PyFloat_Check(value) && !PyLong_Check(value) &&
+            (PySequence_Check(value) || !PyNumber_Check(value)))
+            return 0;
+        into[k] = PyFloat_AsDouble(value);
+        if (into[k] == -1.0 && PyErr_Occurred()) return -1;
+    }
+    return 1;
+}
+
 /* What one environment returned, if everybody is there and nobody's life ends: its observations
- * and rewards are appended. 1, 0 where something is special, -1 with an exception. */
+ * are appended, its rewards written. 1, 0 where something is special (nothing is appended), -1
+ * with an exception. */
 static int take(
     PyObject *result, PyObject *env, PyObject *order, PyObject *names, PyObject **room,
-    PyObject *obs, PyObject *rewards, PyObject **infos)
+    PyObject *obs, double *rewards, PyObject **infos)
 {
     Py_ssize_t count = PyTuple_Size(names);
     if (!PyTuple_Check(result) || PyTuple_Size(result) != 5) return 0;
@@ -72,22 +90,16 @@ static int take(
         return 0;
     PyObject *agents = PyObject_GetAttr(env, name_agents);
     if (!agents) return -1;
-    int same = PyObject_RichCompareBool(agents, order, Py_EQ);
+    int usual = PyObject_RichCompareBool(agents, order, Py_EQ);
     Py_DECREF(agents);
-    if (same != 1) return same;
-    int quiet = all_false(terms);
-    if (quiet == 1) quiet = all_false(truncs);
-    if (quiet != 1) return quiet;
-    /* Rewards first into their own list: if a name is missing in the other, nothing is kept. */
-    Py_ssize_t before = PyList_Size(obs);
-    int got = gather(seen, names, room, obs);
-    if (got != 1) return got;
-    got = gather(earned, names, room, rewards);
-    if (got != 1) PyList_SetSlice(obs, before, PyList_Size(obs), NULL);
-    return got;
+    if (usual == 1) usual = all_false(terms);
+    if (usual == 1) usual = all_false(truncs);
+    if (usual == 1) usual = numbers(earned, names, rewards);
+    if (usual == 1) usual = gather(seen, names, room, obs);
+    return usual;
 }
 
-static PyObject *action_dict(PyObject *names, PyObject *row)
+static PyObject *action_dict(PyObject *names, PyObject *row, PyObject *table)
 {
     Py_ssize_t count = PyTuple_Size(names);
     if (!PyList_Check(row) || PyList_Size(row) != count) {
@@ -95,9 +107,13 @@ static PyObject *action_dict(PyObject *names, PyObject *row)
         return NULL;
     }
     PyObject *actions = PyDict_New();
-    for (Py_ssize_t k = 0; actions && k < count; k++)
-        if (PyDict_SetItem(actions, PyTuple_GetItem(names, k), PyList_GetItem(row, k)))
+    for (Py_ssize_t k = 0; actions && k < count; k++) {
+        PyObject *action = PyList_GetItem(row, k), *ready = NULL;
+        if (table != Py_None) ready = PyDict_GetItemWithError(table, action);
+        if ((!ready && PyErr_Occurred()) ||
+            PyDict_SetItem(actions, PyTuple_GetItem(names, k), ready ? ready : action))
             Py_CLEAR(actions);
+    }
     return actions;
 }
 
@@ -111,35 +127,43 @@ static int note(PyObject *list, Py_ssize_t number, PyObject *thing)
 
 PyDoc_STRVAR(
     run_doc,
-    "run(envs, orders, names, rows, obs, rewards, told, odd, at)\n--\n\n"
+    "run(envs, orders, names, rows, table, obs, address, told, odd, at)\n--\n\n"
     "Step environments in which everybody lives.\n\n"
-    "rows[j] is the list of actions of envs[j], in the order of names; orders[j] what its list of\n"
-    "agents was. Observations and rewards are appended in the order of names; (j, infos) to told\n"
-    "where there are some; (j, result) to odd where something is special, and then nothing else\n"
-    "is appended for it. at[0] is the number of the environment that runs, also after an error.");
+    "rows[j] is the list of actions of envs[j], in the order of names, and what stands for an\n"
+    "action in the dict table (or None) is given instead; orders[j] what its list of agents was.\n"
+    " Observations are appended in the order of names, and rewards written to row j of the\n"
+    "doubles (envs, names) at address; (j, infos) goes to told where there are some, (j, result)\n"
+    "to odd where something is special, and then no observation of it is appended. at[0] is the number of the environment that runs, also after an error.");
 
 static PyObject *run(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *envs, *orders, *names, *rows, *obs, *rewards, *told, *odd, *at;
+    PyObject *envs, *orders, *names, *rows, *table, *obs, *address, *told, *odd, *at;
     if (!PyArg_ParseTuple(
-            args, "O!O!O!O!O!O!O!O!O!", &PyList_Type, &envs, &PyList_Type, &orders, &PyTuple_Type,
-            &names, &PyList_Type, &rows, &PyList_Type, &obs, &PyList_Type, &rewards, &PyList_Type,
-            &told, &PyList_Type, &odd, &PyList_Type, &at))
+            args, "O!O!O!O!OO!O!O!O!O!", &PyList_Type, &envs, &PyList_Type, &orders, &PyTuple_Type,
+            &names, &PyList_Type, &rows, &table, &PyList_Type, &obs, &PyLong_Type, &address,
+            &PyList_Type, &told, &PyList_Type, &odd, &PyList_Type, &at))
         return NULL;
+    if (table != Py_None && !PyDict_Check(table)) {
+        PyErr_SetString(PyExc_TypeError, "table must be a dict or None");
+        return NULL;
+    }
     Py_ssize_t n = PyList_Size(envs);
     if (PyList_Size(orders) != n || PyList_Size(rows) != n) {
         PyErr_SetString(PyExc_ValueError, "envs, orders and rows must be of one length");
         return NULL;
     }
-    PyObject **room = PyMem_Malloc(sizeof *room * (size_t)(PyTuple_Size(names) + 1));
+    double *rewards = PyLong_AsVoidPtr(address);
+    if (!rewards) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Py_ssize_t count = PyTuple_Size(names);
+    PyObject **room = PyMem_Malloc(sizeof *room * (size_t)(count + 1));
     if (!room) return PyErr_NoMemory();
     for (Py_ssize_t j = 0; j < n; j++) {
         PyObject *number = PyLong_FromSsize_t(j);
         if (!number || PyList_SetItem(at, 0, number)) goto failed;
         PyObject *env = PyList_GetItem(envs, j), *infos = NULL;
         if (!env) goto failed; /* somebody made the list shorter meanwhile */
-        PyObject *actions = action_dict(names, PyList_GetItem(rows, j));
+        PyObject *actions = action_dict(names, PyList_GetItem(rows, j), table);
         if (!actions) goto failed;
         Py_INCREF(env);
         PyObject *result = PyObject_CallMethodObjArgs(env, name_step, actions, NULL);
@@ -148,8 +172,8 @@ static PyObject *run(PyObject *self, PyObject *args)
             Py_DECREF(env);
             goto failed;
         }
-        int usual =
-            take(result, env, PyList_GetItem(orders, j), names, room, obs, rewards, &infos);
+        int usual = take(
+            result, env, PyList_GetItem(orders, j), names, room, obs, rewards + j * count, &infos);
         int failed = 0;
         if (usual < 0) PyErr_Clear(); /* looked at closely, where it gets its message */
         if (usual == 1) {

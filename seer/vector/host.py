@@ -1,8 +1,8 @@
 """Steps a range of environments in this process and packs what they report into a frame.
 
-`Host.step` is the loop. What an environment reports is taken as it comes while everybody is
-alive and nothing ends (`_quick`); anything else is looked at agent by agent (`_closely`), which
-is also where automatic resets happen.
+`Host.step` is the loop. Environments in which everybody lives are stepped by `quick.py`, and what
+they report is taken as it comes while nothing ends; anything else is looked at agent by agent
+(`_closely`), which is also where automatic resets happen.
 """
 
 from __future__ import annotations
@@ -17,18 +17,13 @@ from ..types import Array, BoolArray
 from .cells import Cell, Outcome
 from .cells import number as number_of
 from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
-from .describe import LONE
 from .frames import Frame
 from .infos import copy_info
 from .outgoing import ActionRows
-from .pack import stack, stack_rewards
+from .pack import stack
+from .quick import Quick
 
-try:
-    from ._quick import run as quick_run
-except ImportError:  # not built for this interpreter: the same in Python
-    quick_run = None
-
-__all__ = ["Host", "quick_run", "run_in_python"]
+__all__ = ["Host"]
 
 
 class Host:
@@ -46,7 +41,7 @@ class Host:
         self._all = slice(self.lo, self.hi)
         self._names, self._count = list(spec.agents), len(spec.agents)
         self._head: Array | None = None
-        self._lone = spec.kind == "gymnasium"
+        self._quick = Quick(spec, len(self.cells))
         self._quickly = (
             spec.kind in ("parallel", "gymnasium") and spec.batchable and not spec.reserved
         )
@@ -70,17 +65,15 @@ class Host:
         usual = [cell for cell in cells if cell.full] if self._quickly else []
         odd: list[tuple[int, Any]] = []  # what they returned that is to be looked at closely
         if usual:
-            obs: list[Any] = []
-            rewards: list[Any] = []
-            told: list[tuple[int, Any]] = []
-            self._run(usual, rows, obs, rewards, told, odd)
+            obs, told = self._quick.run(usual, rows, odd)
             for j, infos in told:
                 side.infos[usual[j].index] = _kept(infos)
+            rewards = self._quick.rewards[: len(usual)]
+            quick = [cell.index for cell in usual]
             if odd:
                 special = {j for j, _ in odd}
-                quick = [cell.index for j, cell in enumerate(usual) if j not in special]
-            else:
-                quick = [cell.index for cell in usual]
+                kept = [j for j in range(len(usual)) if j not in special]
+                quick, rewards = [quick[j] for j in kept], rewards[kept]
             if quick:
                 self._guard(quick[0], lambda: self._place(frame, quick, obs, rewards))
         for j, result in odd:
@@ -103,26 +96,7 @@ class Host:
         except Exception as error:
             raise EnvFailure(getattr(error, "env", None) or env, error) from error
 
-    def _run(
-        self, cells: list[Cell], rows: ActionRows, obs: list[Any], rewards: list[Any],
-        told: list[tuple[int, Any]], odd: list[tuple[int, Any]],
-    ) -> None:  # fmt: skip
-        """Step environments in which everybody lives; by `quick.c` where it can be loaded."""
-        at = [0]
-        try:
-            if self._lone:
-                _run_gymnasium(cells, rows, obs, rewards, told, odd, at)
-            else:
-                run = quick_run or run_in_python
-                run(
-                    [cell.env for cell in cells], [cell.order for cell in cells],
-                    self.spec.agents, [rows.row(cell.index) for cell in cells],
-                    obs, rewards, told, odd, at,
-                )  # fmt: skip
-        except Exception as error:
-            raise EnvFailure(cells[at[0]].index, error) from error
-
-    def _place(self, frame: Frame, envs: list[int], obs: list[Any], rewards: Any) -> None:
+    def _place(self, frame: Frame, envs: list[int], obs: list[Any], rewards: Array) -> None:
         """Write the rows of environments that had nothing special to tell."""
         spec, count = self.spec, len(envs)
         whole = count == self.hi - self.lo
@@ -139,8 +113,7 @@ class Host:
             frame.over[rows] = False
             frame.was_reset[rows] = False
             frame.turn[rows] = -1
-        packed = stack_rewards(rewards, envs, spec.agents)
-        frame.reward[rows] = packed.reshape(count, self._count)
+        frame.reward[rows] = rewards
         for g, group in enumerate(spec.groups):
             mine = obs
             if not group.whole:
@@ -405,58 +378,6 @@ class Host:
             except Exception as error:
                 failures.append(EnvFailure(cell.index, error))
         return failures
-
-
-def run_in_python(
-    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[list[Any]],
-    obs: list[Any], rewards: list[Any], told: list[Any], odd: list[Any], at: list[int],
-) -> None:  # fmt: skip
-    """What ``run`` of `quick.c` does."""
-    count = len(names)
-    for j, (env, order, row) in enumerate(zip(envs, orders, rows, strict=True)):
-        at[0] = j
-        result = env.step(dict(zip(names, row, strict=True)))
-        try:
-            seen, earned, terms, truncs, infos = result
-            usual = (
-                len(seen) == len(earned) == len(terms) == count
-                and env.agents == order
-                and not any(terms.values())
-                and not any(truncs.values())
-            )
-            if usual:
-                values = [seen[name] for name in names]
-                numbers = [earned[name] for name in names]
-        except (AttributeError, KeyError, TypeError, ValueError):
-            usual = False  # looked at closely, where it gets its message
-        if not usual:
-            odd.append((j, result))
-            continue
-        obs += values
-        rewards += numbers
-        if any(infos.values()):
-            told.append((j, infos))
-
-
-def _run_gymnasium(
-    cells: list[Cell], rows: ActionRows, obs: list[Any], rewards: list[Any], told: list[Any],
-    odd: list[Any], at: list[int],
-) -> None:  # fmt: skip
-    for j, cell in enumerate(cells):
-        at[0] = j
-        result = cell.env.step(rows.lone(cell.index))
-        try:
-            seen, earned, term, trunc, info = result
-            over = bool(term or trunc)
-        except (TypeError, ValueError):
-            over = True  # looked at closely, where it gets its message
-        if over:
-            odd.append((j, result))
-            continue
-        obs.append(seen)
-        rewards.append(earned)
-        if info:
-            told.append((j, {LONE: info}))
 
 
 def _kept(infos: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ __all__ = ["ActionRows"]
 _FEW = 4096
 """The largest discrete space whose choices are kept as ready-made scalars."""
 
-_CHOICES: dict[tuple[str, int], dict[int, Any]] = {}
+_CHOICES: dict[tuple[str, int, int], dict[int, Any]] = {}
 
 
 class ActionRows:
@@ -33,9 +33,12 @@ class ActionRows:
         self._plain = len(spec.groups) == 1 and group.action.single
         self._range = (lo, hi)
         self._made: list[list[Any]] | None = None
-        self._scalars: list[list[Any]] | None = None
+        self.table: dict[int, Any] | None = None  # number -> ready-made scalar of it
+        self._numbers: list[list[Any]] | None = None
         if self._plain and group.action.leaves[0].shape == ():
-            self._scalars = _scalars(actions.leaves[0][0][lo:hi], group.action.leaves[0])
+            block = actions.leaves[0][0][lo:hi]
+            self.table = _choices(group.action.leaves[0])
+            self._numbers = block.tolist() if self.table else [list(row) for row in block]
 
     @property
     def _blocks(self) -> list[list[Any]]:
@@ -48,17 +51,20 @@ class ActionRows:
         return self._made
 
     def row(self, env: int) -> list[Any]:
-        """The actions of all agents of an environment, in slot order."""
+        """The actions of all agents of an environment, in slot order; see `table`."""
         row = env - self._lo
-        if self._scalars is not None:
-            return self._scalars[row]
+        if self._numbers is not None:
+            return self._numbers[row]
         if self._plain:
             return list(self._blocks[0][0][row])
         return [self.one(row, g, k) for g, k in self._spec.where]
 
     def lone(self, env: int) -> Any:
         """The action of an environment with one agent."""
-        return self._scalars[env - self._lo][0] if self._scalars else self.one(env - self._lo, 0, 0)
+        if self._numbers is None:
+            return self.one(env - self._lo, 0, 0)
+        number = self._numbers[env - self._lo][0]
+        return number if self.table is None else self.table.get(number, number)
 
     def one(self, row: int, g: int, k: int) -> Any:
         """The action of one agent."""
@@ -82,16 +88,14 @@ class ActionRows:
         return acts
 
 
-def _scalars(block: Any, leaf: Any) -> list[list[Any]] | None:
-    """Numpy scalars by row: ready-made ones, since making 64 of them takes 5 us."""
+def _choices(leaf: Any) -> dict[int, Any] | None:
+    """The scalars of a small discrete space, ready-made: making 64 of them takes 5 us."""
     space, kind = leaf.space, leaf.dtype.type
-    if getattr(space, "n", _FEW + 1) > _FEW or getattr(space, "start", 0) != 0:
-        return [list(row) for row in block]
-    key = (leaf.dtype.str, int(space.n))
+    if not 0 < getattr(space, "n", 0) <= _FEW or leaf.dtype.kind not in "iu":
+        return None
+    key = (leaf.dtype.str, int(space.n), int(space.start))
     table = _CHOICES.get(key)
     if table is None:
-        table = _CHOICES[key] = {k: kind(k) for k in range(int(space.n))}
-    try:
-        return [[table[k] for k in row] for row in block.tolist()]
-    except KeyError:  # out of range: the environment is asked what it thinks of it
-        return [list(row) for row in block]
+        first = int(space.start)
+        table = _CHOICES[key] = {k: kind(k) for k in range(first, first + int(space.n))}
+    return table

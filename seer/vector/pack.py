@@ -9,10 +9,9 @@ import numpy as np
 
 from ..errors import ResultError
 from ..types import Array
-from .cells import number
 from .leaves import Leaf
 
-__all__ = ["stack", "stack_rewards"]
+__all__ = ["stack"]
 
 
 def stack(
@@ -36,15 +35,12 @@ def stack(
         if leaf.shape:
             size = leaf.shape[0]
             if set(map(len, values)) == {size}:
-                whole = isinstance(rows, slice) and target.flags.c_contiguous
-                if whole:
-                    block = target[rows]
-                    out = block.reshape(len(values) * size, *leaf.shape[1:])
-                    np.concatenate(values, out=out, casting="same_kind")
+                if type(rows) is slice:  # of a whole frame's array
+                    shape = (len(values) * size, *leaf.shape[1:])
+                    np.concatenate(values, out=target[rows].reshape(shape), casting="same_kind")
                 else:
                     joined = np.concatenate(values, dtype=leaf.dtype, casting="same_kind")
-                    shape = (len(rows) if not isinstance(rows, slice) else -1,)
-                    target[rows] = joined.reshape(*shape, *target.shape[1:])
+                    target[rows] = joined.reshape(len(rows), *target.shape[1:])
                 return
         else:
             row = np.array(values)
@@ -84,24 +80,6 @@ def _stack_slowly(
             )  # fmt: skip
         out[at] = array
     target[rows] = out.reshape(target[rows].shape)
-
-
-def stack_rewards(values: Sequence[Any], envs: Sequence[int], agents: Sequence[str]) -> Array:
-    """(values,) float64 from numbers and one-element arrays.
-
-    Raises:
-        ResultError: one of them is no number.
-    """
-    try:
-        rewards = np.array(values)
-        if rewards.dtype.kind in "fiub" and rewards.size == len(values):
-            return rewards.reshape(-1)
-    except ValueError:
-        pass
-    return np.array([
-        number(value, envs[at * len(envs) // len(values)], agents[at % len(agents)])
-        for at, value in enumerate(values)
-    ])  # fmt: skip
 
 
 def _at(leaf: Leaf) -> str:

@@ -1,0 +1,136 @@
+"""Steps environments in which everybody lives, by `quick.c` where it can be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..types import Array
+from .cells import Cell
+from .contract import EnvFailure, VecSpec
+from .outgoing import ActionRows
+
+try:
+    from ._quick import run as run_in_c
+except ImportError:  # not built for this interpreter: the same in Python
+    run_in_c = None
+
+__all__ = ["Quick", "run_in_c", "run_in_python"]
+
+_Odd = list[tuple[int, Any]]
+
+
+class Quick:
+    """The usual step of up to `room` environments.
+
+    Args:
+        spec: of the vector.
+        room: how many there can be.
+
+    Attributes:
+        rewards: (room, A) float64 of the last run; rows of what was odd are void.
+    """
+
+    def __init__(self, spec: VecSpec, room: int) -> None:
+        self._names, self._lone = spec.agents, spec.kind == "gymnasium"
+        self.rewards: Array = np.zeros((room, len(spec.agents)))
+        self._address = int(self.rewards.ctypes.data)
+
+    def run(self, cells: Sequence[Cell], rows: ActionRows, odd: _Odd) -> tuple[list[Any], _Odd]:
+        """Step them, in order.
+
+        Args:
+            cells: environments in which everybody lives.
+            rows: their actions.
+            odd: gets (number among `cells`, what it returned) of those that report anything out
+                of the usual.
+
+        Returns:
+            The observations of the others, agent after agent, and (number, infos) of those that
+            have any.
+
+        Raises:
+            EnvFailure: an environment raised; those after it were not stepped.
+        """
+        obs: list[Any] = []
+        told: _Odd = []
+        at = [0]
+        try:
+            if self._lone:
+                _run_gymnasium(cells, rows, obs, self.rewards, told, odd, at)
+                return obs, told
+            envs = [cell.env for cell in cells]
+            orders = [cell.order for cell in cells]
+            acts = [rows.row(cell.index) for cell in cells]
+            if run_in_c is not None:
+                run_in_c(
+                    envs, orders, self._names, acts, rows.table, obs, self._address, told, odd, at
+                )
+            else:
+                run_in_python(
+                    envs, orders, self._names, acts, rows.table, obs, self.rewards, told, odd, at
+                )
+        except Exception as error:
+            raise EnvFailure(cells[at[0]].index, error) from error
+        return obs, told
+
+
+def run_in_python(
+    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[list[Any]],
+    table: dict[int, Any] | None, obs: list[Any], rewards: Array, told: _Odd, odd: _Odd,
+    at: list[int],
+) -> None:  # fmt: skip
+    """What `run` of `quick.c` does, with an array in place of its address."""
+    count = len(names)
+    for j, (env, order, row) in enumerate(zip(envs, orders, rows, strict=True)):
+        at[0] = j
+        if table is not None:
+            row = [table.get(action, action) for action in row]
+        result = env.step(dict(zip(names, row, strict=True)))
+        try:
+            seen, earned, terms, truncs, infos = result
+            usual = (
+                len(seen) == len(earned) == len(terms) == count
+                and env.agents == order
+                and not any(terms.values())
+                and not any(truncs.values())
+            )
+            if usual:
+                rewards[j] = [_plain(earned[name]) for name in names]
+                obs += [seen[name] for name in names]
+        except Exception:  # looked at closely, where it gets its message
+            usual = False
+        if not usual:
+            odd.append((j, result))
+        elif any(infos.values()):
+            told.append((j, infos))
+
+
+def _plain(value: Any) -> float:
+    if isinstance(value, (str, bytes)) or np.ndim(value):
+        raise TypeError
+    return float(value)
+
+
+def _run_gymnasium(
+    cells: Sequence[Cell], rows: ActionRows, obs: list[Any], rewards: Array, told: _Odd,
+    odd: _Odd, at: list[int],
+) -> None:  # fmt: skip
+    for j, cell in enumerate(cells):
+        at[0] = j
+        result = cell.env.step(rows.lone(cell.index))
+        try:
+            seen, earned, term, trunc, info = result
+            over = bool(term or trunc)
+            if not over:
+                rewards[j] = _plain(earned)
+        except Exception:  # looked at closely, where it gets its message
+            over = True
+        if over:
+            odd.append((j, result))
+            continue
+        obs.append(seen)
+        if info:
+            told.append((j, {cell.live[0]: info}))
