@@ -54,7 +54,8 @@ class Core:
         self.groups = {group.name: group.agents for group in spec.groups}
         self._status = "new"  # then ready, failed, closed
         self._begun: BoolArray = np.zeros(spec.num_envs, np.bool_)
-        self._busy: BoolArray = np.zeros(spec.num_envs, np.bool_)
+        self._busy: BoolArray = np.zeros(spec.num_envs, np.bool_)  # sent, and not yet received
+        self._flying = 0  # how many of them
         self._live: BoolArray = np.zeros((spec.num_envs, len(spec.agents)), np.bool_)
         self._turn: Array = np.full(spec.num_envs, -1)
         self._ended: BoolArray = np.zeros(spec.num_envs, np.bool_)
@@ -84,9 +85,9 @@ class Core:
 
     def _reset(self, seed: Any, options: Any) -> Frame:
         self._must_be_open("reset")
-        if self._busy.any():
+        if self._flying:
             self._backend.drain()
-            self._busy[:] = False
+            self._busy[:], self._flying = False, 0
         chosen, each = self._checked_options(options)
         seeds = self._checked_seed(seed)
         if self._status == "failed" and chosen is not None and not chosen.all():
@@ -108,7 +109,7 @@ class Core:
                 f"{self._name}.step: with batch_size={self.batch_size} of {self._count} "
                 "environments use send and recv"
             )
-        if self._busy.any():
+        if self._flying:
             raise StateError(
                 f"{self._name}.step: environments {np.flatnonzero(self._busy).tolist()} are "
                 "stepping since send; recv their results first"
@@ -167,6 +168,7 @@ class Core:
         these = np.ones(self._count, np.bool_) if chosen is None else chosen
         self._begun |= these
         self._busy |= these
+        self._flying = int(self._busy.sum())
         self._live[these] = False
         self._status = "ready" if self._begun.all() else "new"
 
@@ -194,22 +196,23 @@ class Core:
             self._refuse_ended(ended)
         self._take(actions, envs)
         self._busy[envs] = True
+        self._flying += len(envs)
         self._backend.send(envs)
 
     def _recv(self) -> Frame:
         self._must_be_open("recv")
         if self._status != "ready":
             self._refuse("recv")
-        flying = int(self._busy.sum())
-        if flying < self.batch_size:
+        if self._flying < self.batch_size:
             raise StateError(
-                f"{self._name}.recv: {flying} environments are stepping, fewer than "
+                f"{self._name}.recv: {self._flying} environments are stepping, fewer than "
                 f"batch_size={self.batch_size}; send first"
             )
         self._status = "failed"  # until it has succeeded
         envs, frame = self._backend.recv(self.batch_size)
         self._status = "ready"
         self._busy[envs] = False
+        self._flying -= len(envs)
         self._note(frame, envs)
         return frame
 
@@ -388,7 +391,7 @@ class Core:
             )
 
     def _must_rest(self, what: str) -> None:
-        if self._busy.any():
+        if self._flying:
             raise StateError(
                 f"{self._name}.{what}: environments {np.flatnonzero(self._busy).tolist()} are "
                 "stepping since send; recv their results first"

@@ -117,6 +117,8 @@ def take_groups(vec: Core, actions: Any, envs: Array | None) -> None:
             raise unknown_agent(name, vec.groups, f"{spec.name}: actions by group: ")
     for group, leaves in zip(spec.groups, into.leaves, strict=True):
         value = actions.get(group.name, _NOTHING)
+        if group.action.single and _group_at_once(group, leaves[0], value, rows, count):
+            continue
         live = vec._live[rows][:, group.slots]
         if value is _NOTHING:
             if live.any():
@@ -142,6 +144,19 @@ def take_groups(vec: Core, actions: Any, envs: Array | None) -> None:
                 _refuse_dtype(vec, leaf, array, None, f"group {group.name!r}")
             target[rows] = array
     return None
+
+
+def _group_at_once(group: Group, target: Any, value: Any, rows: Any, count: int) -> bool:
+    leaf = group.action.leaves[0]
+    if (
+        type(value) is not np.ndarray
+        or target is None
+        or value.shape != (count, len(group), *leaf.shape)
+        or (value.dtype != leaf.dtype and not np.can_cast(value.dtype, leaf.dtype, "same_kind"))
+    ):
+        return False
+    target[rows] = value
+    return True
 
 
 def take_list(vec: Core, actions: Any, envs: Array | None) -> None:
