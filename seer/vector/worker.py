@@ -1,0 +1,316 @@
+"""What a worker process does: make its environments, then step them when its bell rings.
+
+Orders concern all its environments at once, commands a single one, messages everything else.
+Whatever it answers, it first publishes the word that the caller waits for and then writes to the
+channel, so that the caller is reading by then and neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._native import check, lib
+from ..errors import ResultError
+from . import side as sides
+from .channel import Channel, Gone
+from .contract import EnvFailure, Side
+from .describe import describe
+from .factory import construct, make_cell
+from .host import Host
+from .remote import dumps, loads, pack_error
+from .surroundings import limit_threads, register, settle
+from .wire import BUSY, FAILED, Wire
+
+__all__ = ["main"]
+
+_REST_NS = 500_000_000
+"""How long to sleep before a Python signal handler of the environment gets its turn, ns."""
+
+
+def main(
+    channel_fd: int, caller_fd: int, factories: Sequence[Callable[[], Any]] | None = None
+) -> None:
+    """Be a worker until the caller says close, or is gone. Does not return.
+
+    Args:
+        channel_fd: a stream socket to the caller.
+        caller_fd: readable when the caller has ended; -1: its end of the channel tells.
+        factories: of its environments, where they needn't be sent; the surroundings are then
+            the caller's too.
+    """
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)  # so that what it starts can be ended with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller
+    check(lib.seer_watch(caller_fd, channel_fd))
+    with contextlib.suppress(Gone):
+        _Worker(Channel(socket.socket(fileno=channel_fd)), factories).run()
+    _leave()
+
+
+def _leave() -> None:
+    """End without waiting for threads or processes that an environment left behind."""
+    module = sys.modules.get("multiprocessing")
+    if module is not None:
+        for process in module.active_children():
+            if getattr(process, "_parent_pid", None) == os.getpid():
+                process.kill()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or its reader is
+            stream.flush()
+    os._exit(0)
+
+
+class _Worker:
+    def __init__(
+        self, channel: Channel, factories: Sequence[Callable[[], Any]] | None
+    ) -> None:  # fmt: skip
+        self._channel, self._factories = channel, factories
+        self._messages = 0
+        self._begin: dict[int, tuple[int, Any, Any]] = {}  # resets to come
+        self._open = True
+
+    def run(self) -> None:
+        if not (self._make() and self._connect()):
+            return
+        bell, order, spin = self._bell, self._order, self._spin
+        wait, seen = lib.seer_bell_wait, self._seen
+        while self._open:
+            value = wait(bell, seen, spin, _REST_NS)
+            if value == seen:
+                continue
+            seen = value
+            self._hear()
+            if int(order[0]) == value:
+                self._obey(value)
+            else:
+                self._work_off()
+
+    # ---- set-up
+
+    def _make(self) -> bool:
+        """Make the environments and say what they are."""
+        try:
+            set_up = loads(self._channel.recv())
+            if self._factories is None:
+                settle(set_up["around"])
+            if set_up["cpu"] is not None:
+                with contextlib.suppress(OSError, AttributeError):
+                    os.sched_setaffinity(0, {set_up["cpu"]})
+            limit_threads(set_up["threads"])
+            if self._factories is None:
+                specs, self._factories = loads(set_up["factories"])
+                register(specs)
+            lo = set_up["lo"]
+            self._envs = construct(self._factories, lo)
+            self._factories = None
+            told = []
+            for k, env in enumerate(self._envs):
+                try:
+                    told.append(describe(env, f"environment {lo + k}"))
+                except Exception as error:
+                    raise EnvFailure(lo + k, error) from error
+                if told[k].spaces == told[0].spaces:
+                    told[k].spaces = told[0].spaces  # the same objects are sent once
+            self._reply(0, told)
+        except Gone:
+            raise
+        except Exception as error:
+            self._abandon()
+            self._reply_error(0, error)
+            return False
+        return True
+
+    def _abandon(self) -> None:
+        """Close what was made."""
+        for env in getattr(self, "_envs", ()):
+            with contextlib.suppress(Exception):  # another error is what matters
+                env.close()
+
+    def _connect(self) -> bool:
+        """Join the shared memory."""
+        try:
+            told = loads(self._channel.recv())
+            if told is None:  # something else has failed
+                self._abandon()
+                return False
+            (fd,) = self._channel.take_fds()
+            self.host = host = told["host"]
+            self.wire = wire = Wire(told["spec"], told["ranges"], told["frames"], fd)
+            self.lo, self.hi = wire.ranges[host]
+            cells = [make_cell(env, wire.spec, self.lo + k) for k, env in enumerate(self._envs)]
+            for cell, seed in zip(cells, told["seeds"] or (), strict=False):
+                _seed_first(cell, seed)
+            self._host = Host(wire.spec, self.lo, cells)
+            self._frames = [wire.frame(k) for k in range(told["frames"])]
+            self._bell, self._order = wire.bells[host - 1], wire.orders[host - 1]
+            self._spin: int = told["spin_ns"]
+            self._one_by_one: bool = told["one_by_one"]
+            self._async_frame = self._frames[-1]
+            # What was asked of a worker in whose place this one is was not asked of this one.
+            self._messages = int(self._order[2])
+            self._seen = int(lib.seer_bell_value(self._bell))
+            self._reply(0, None)
+        except Gone:
+            raise
+        except Exception as error:
+            self._abandon()
+            self._reply_error(0, error)
+            return False
+        return True
+
+    # ---- orders and commands
+
+    def _obey(self, number: int) -> None:
+        """Step every environment into the frame that the order names."""
+        frame = self._frames[int(self._order[1])]
+        try:
+            if self._one_by_one:
+                side = Side()
+                for env in range(self.lo, self.hi):
+                    self.wire.say(self.host, None, BUSY, env)
+                    side.update(self._host.step(frame, self.wire.actions, (env,)))
+            else:
+                side = self._host.step(frame, self.wire.actions)
+            self._answer(None, number, sides.dumps(side) if side else b"")
+        except Exception as error:
+            self._answer_error(None, number, error)
+        if self.wire.actions.side:
+            self.wire.actions.side.clear()
+
+    def _work_off(self) -> None:
+        """Step or reset those environments that have a command, the oldest first."""
+        wire, lo = self.wire, self.lo
+        commands, results = wire.command_at[lo], wire.base + int(wire.result_where[lo])
+        while True:
+            at = lib.seer_command_oldest(commands, results, wire.stride, self.hi - lo)
+            if at < 0:
+                return
+            if self._hear():  # what the command needs was sent before it
+                continue
+            env = lo + at
+            number = int(wire.commands[env])
+            try:
+                side = self._do(env, number)
+                self._answer(env, number, sides.dumps(side) if side else b"")
+            except Exception as error:
+                self._answer_error(env, number, error)
+            wire.actions.side.pop(env, None)
+
+    def _do(self, env: int, number: int) -> Side:
+        frame = self._async_frame
+        if env in self._begin and self._begin[env][0] == number:
+            _, seed, options = self._begin.pop(env)
+            return self._host.begin(frame, env, seed, options)
+        return self._host.step(frame, self.wire.actions, (env,))
+
+    def _answer(self, env: int | None, number: int, data: bytes) -> None:
+        fits = self.wire.put(self.host, env, data)
+        self.wire.publish(self.host, env, number, urgent=not fits)
+        if not fits:
+            self._channel.send(dumps((number, "side", data)))
+
+    def _answer_error(self, env: int | None, number: int, error: Exception) -> None:
+        self.wire.say(self.host, env, FAILED)
+        self.wire.publish(self.host, env, number, urgent=True)
+        self._reply_error(number, error)
+
+    # ---- messages
+
+    def _hear(self) -> bool:
+        """Do what messages say; whether there were any."""
+        sent = int(self._order[2])
+        if sent == self._messages:
+            return False
+        while self._messages != sent and self._open:
+            self._messages += 1
+            number, name, *args = loads(self._channel.recv())
+            try:
+                getattr(self, f"_on_{name}")(number, *args)
+            except Gone:
+                raise
+            except Exception as error:
+                self._reply_error(number, error)
+        return True
+
+    def _on_reset(
+        self, number: int, frame: int, chosen: Any, seeds: list[Any], options: list[Any]
+    ) -> None:  # fmt: skip
+        before = [None] * self.lo
+        side = self._host.reset(
+            self._frames[frame], chosen, [*before, *seeds], [*before, *options]
+        )  # fmt: skip
+        self._reply(number, sides.dumps(side))
+
+    def _on_renew(self, number: int, frame: int, envs: Sequence[int]) -> None:
+        """First episodes in the place of those that another worker's end cut off."""
+        side = Side()
+        for env in envs:
+            side.update(self._host.begin(self._frames[frame], env, None, None))
+        self._reply(number, sides.dumps(side))
+
+    def _on_begin(self, number: int, resets: dict[int, tuple[int, Any, Any]]) -> None:
+        self._begin.update(resets)
+
+    def _on_beside(self, number: int, actions: dict[int, Any]) -> None:
+        self.wire.actions.side.update(actions)
+
+    def _on_call(
+        self, number: int, name: str, args: Any, kwargs: Any, envs: Sequence[int]
+    ) -> None:  # fmt: skip
+        results = self._each(envs, lambda env: self._host.call(env, name, args, kwargs))
+        try:
+            self._reply(number, results)
+        except Gone:
+            raise
+        except Exception as error:
+            raise ResultError(
+                f"{name!r} of environments {list(envs)} can't be sent from the worker: {error}"
+            ) from error
+
+    def _on_set(self, number: int, name: str, values: dict[int, Any]) -> None:
+        self._each(values, lambda env: self._host.set_attr(env, name, values[env]))
+        self._reply(number, None)
+
+    def _on_render(self, number: int, envs: Sequence[int]) -> None:
+        self._reply(number, self._each(envs, self._host.render))
+
+    def _on_close(self, number: int) -> None:
+        self._open = False
+        failures = self._host.close()
+        self._reply(number, [(f.env, pack_error(f.error)) for f in failures])
+
+    def _each(self, envs: Any, act: Callable[[int], Any]) -> list[Any]:
+        out = []
+        for env in envs:
+            try:
+                out.append(act(env))
+            except Exception as error:
+                raise EnvFailure(env, error) from error
+        return out
+
+    def _reply(self, number: int, value: Any) -> None:
+        self._channel.send(dumps((number, "ok", value)))
+
+    def _reply_error(self, number: int, error: Exception) -> None:
+        env = error.env if isinstance(error, EnvFailure) else None
+        original = error.error if isinstance(error, EnvFailure) else error
+        self._channel.send(dumps((number, "error", env, pack_error(original))))
+
+
+def _seed_first(cell: Any, seed: int | None) -> None:
+    """Let an environment's next reset, if it names no seed, use this one."""
+    reset = cell.reset
+
+    def seeded(given: int | None, options: Any) -> Any:
+        del cell.reset
+        return reset(seed if given is None else given, options)
+
+    cell.reset = seeded
