@@ -194,8 +194,76 @@ failed:
     return NULL;
 }
 
+PyDoc_STRVAR(
+    lists_doc,
+    "lists(names, block, address)\n--\n\n"
+    "The usual results of a step by environment and agent.\n\n"
+    "block[i][k] is the observation of agent k of environment i; the doubles (len(block), names)\n"
+    "at address are its rewards. Gives five lists with a dict for each environment: observations,\n"
+    "rewards, terminations and truncations, all False, and infos, all empty.");
+
+static int fill(
+    PyObject *names, PyObject *row, const double *rewards, PyObject *obs, PyObject *earned,
+    PyObject *flags, PyObject *infos)
+{
+    Py_ssize_t count = PyTuple_Size(names);
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *name = PyTuple_GetItem(names, k);
+        PyObject *value = PySequence_GetItem(row, k), *reward = PyFloat_FromDouble(rewards[k]);
+        PyObject *info = PyDict_New();
+        int failed = !value || !reward || !info || PyDict_SetItem(obs, name, value) ||
+                     PyDict_SetItem(earned, name, reward) || PyDict_SetItem(infos, name, info) ||
+                     (flags && PyDict_SetItem(flags, name, Py_False));
+        Py_XDECREF(value);
+        Py_XDECREF(reward);
+        Py_XDECREF(info);
+        if (failed) return -1;
+    }
+    return 0;
+}
+
+static PyObject *lists(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *names, *block, *address, *out = NULL, *flags = NULL;
+    if (!PyArg_ParseTuple(
+            args, "O!OO!", &PyTuple_Type, &names, &block, &PyLong_Type, &address))
+        return NULL;
+    const double *rewards = PyLong_AsVoidPtr(address);
+    if (!rewards) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Py_ssize_t n = PySequence_Size(block);
+    if (n < 0) return NULL;
+    PyObject *parts[5] = {0};
+    for (int p = 0; p < 5; p++)
+        if (!(parts[p] = PyList_New(n))) goto done;
+    flags = PyDict_New();
+    if (!flags) goto done;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *dicts[5] = {PyDict_New(), PyDict_New(), NULL, NULL, PyDict_New()};
+        PyObject *row = PySequence_GetItem(block, i);
+        int failed = !row || !dicts[0] || !dicts[1] || !dicts[4] ||
+                     fill(names, row, rewards + i * PyTuple_Size(names), dicts[0], dicts[1],
+                          i == 0 ? flags : NULL, dicts[4]);
+        Py_XDECREF(row);
+        if (!failed) {
+            dicts[2] = PyDict_Copy(flags);
+            dicts[3] = PyDict_Copy(flags);
+            failed = !dicts[2] || !dicts[3];
+        }
+        for (int p = 0; p < 5; p++)
+            if (dicts[p] && PyList_SetItem(parts[p], i, dicts[p])) failed = 1; /* steals it */
+        if (failed) goto done;
+    }
+    out = PyTuple_Pack(5, parts[0], parts[1], parts[2], parts[3], parts[4]);
+done:
+    for (int p = 0; p < 5; p++) Py_XDECREF(parts[p]);
+    Py_XDECREF(flags);
+    return out;
+}
+
 static PyMethodDef methods[] = {
     {"run", run, METH_VARARGS, run_doc},
+    {"lists", lists, METH_VARARGS, lists_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -13,6 +13,7 @@ from .contract import OBSERVED, Group
 from .frames import Frame
 from .infos import batch_infos, final_entries
 from .intake import take_agents, take_groups, take_list
+from .quick import usual_lists
 from .sampling import sample
 from .spaces import VectorSpaces
 
@@ -262,6 +263,13 @@ class ListVectorEnv(VectorEnv):
         return obs, self._list_infos(frame, obs, frame.side.infos)
 
     def _present(self, frame: Frame) -> Result:
+        spec = self._spec
+        if frame.usual and len(spec.groups) == 1 and spec.groups[0].observation.single:
+            self.final = [None] * frame.rows
+            out: Any = usual_lists(spec.agents, frame.obs[0][0], frame.reward)
+            for env, told in frame.side.infos.items():
+                out[4][env].update(told)
+            return out
         obs = self._lists(frame, frame.obs, frame.seen, "obs")
         rewards, terms, truncs = self._numbers(frame)
         infos = self._list_infos(frame, obs, frame.side.infos)

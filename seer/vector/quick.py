@@ -13,11 +13,12 @@ from .contract import EnvFailure, VecSpec
 from .outgoing import ActionRows
 
 try:
+    from ._quick import lists as lists_in_c
     from ._quick import run as run_in_c
 except ImportError:  # not built for this interpreter: the same in Python
-    run_in_c = None
+    lists_in_c = run_in_c = None
 
-__all__ = ["Quick", "run_in_c", "run_in_python"]
+__all__ = ["Quick", "run_in_c", "run_in_python", "usual_lists"]
 
 _Odd = list[tuple[int, Any]]
 
@@ -134,3 +135,26 @@ def _run_gymnasium(
         obs.append(seen)
         if info:
             told.append((j, {cell.live[0]: info}))
+
+
+def usual_lists(names: tuple[str, ...], obs: Array, rewards: Array) -> tuple[Any, ...]:
+    """The results of a usual step by environment and agent.
+
+    Args:
+        names: (A,) agents.
+        obs: (rows, A, ...) observations.
+        rewards: (rows, A) float64.
+
+    Returns:
+        Five lists with a dict for each row: observations, rewards, terminations and
+        truncations (all False), infos (all empty).
+    """
+    if lists_in_c is not None and rewards.flags.c_contiguous:
+        return lists_in_c(names, obs, rewards.ctypes.data)  # type: ignore[no-any-return]
+    return (
+        [dict(zip(names, row, strict=True)) for row in obs],
+        [dict(zip(names, row, strict=True)) for row in rewards.tolist()],
+        [dict.fromkeys(names, False) for _ in obs],
+        [dict.fromkeys(names, False) for _ in obs],
+        [{name: {} for name in names} for _ in obs],
+    )
