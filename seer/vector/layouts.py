@@ -41,6 +41,7 @@ class VectorEnv(Core):
 
     def __init__(self, backend: Any, *, copy: bool = True, batch_size: int | None = None) -> None:
         self._begin(backend, copy=copy, batch_size=batch_size)
+        self.num_envs = self._count
         self._spaces = VectorSpaces(backend.spec)
         self.observation_spaces = self._spaces.observation
         self.action_spaces = self._spaces.action
