@@ -86,7 +86,7 @@ class Cell:
         """Close the environment, once."""
         if not self.closed:
             self.closed = True
-            self.env.close()
+            getattr(self.env, "close", _nothing)()
 
     def _begin(self, seed: int | None, options: Any) -> Any:
         given = {"seed": seed, "options": options}
@@ -294,3 +294,7 @@ def _accepted(method: Any) -> frozenset[str]:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return frozenset(("seed", "options"))
     return frozenset(p.name for p in parameters) & {"seed", "options"}
+
+
+def _nothing() -> None:
+    """What an environment without ``close`` does when it is closed."""

@@ -192,7 +192,7 @@ def _even(weight: FloatArray, parts: int) -> list[tuple[int, int]]:
     if weight.max() - weight.min() <= 0.1 * weight.max():  # alike, as far as can be measured
         ends = [n * (k + 1) // parts for k in range(parts)]
     else:
-        low, high = float(weight.max()), float(weight.sum())
+        low, high = float(weight.max()), float(weight.sum()) * (1 + 1e-9)  # sums are rounded
         for _ in range(60):
             middle = (low + high) / 2
             if len(_filled(weight, middle, parts)) <= parts:

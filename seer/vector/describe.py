@@ -137,11 +137,11 @@ def agent_spaces(env: Any, agent: str, what: str) -> tuple[Any, Any]:
     name = type(env).__name__
     out = []
     for which in ("observation_space", "action_space"):
-        method, table = getattr(env, which, None), getattr(env, f"{which}s", None)
+        method = getattr(env, which, None)
         try:
             if callable(method) and not hasattr(method, "sample"):
                 space = method(agent)
-            elif isinstance(table, Mapping):
+            elif isinstance(table := getattr(env, f"{which}s", None), Mapping):
                 space = table[agent]
             else:
                 raise ConfigError(

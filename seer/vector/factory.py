@@ -7,6 +7,7 @@ import difflib
 import functools
 import inspect
 import re
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,10 @@ class Factory:
     ) -> None:
         self.make, self.kwargs, self.wrappers = make, dict(kwargs), tuple(wrappers)
         self.name, self.names = name, tuple(names)
+        self._made: dict[int, Any] = {}  # by id, weak references
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": {}}
 
     def __call__(self) -> Any:
         """A new environment.
@@ -60,6 +65,7 @@ class Factory:
                 raise
             hint = nearest_hint(found[1], self.names)
             raise ConfigError(f"{self.name} doesn't take the keyword {found[1]!r}{hint}") from error
+        self._check_new(env)
         for wrapper in self.wrappers:
             kind_of_env(env, f"the factory {self.name}")
             try:
@@ -71,6 +77,17 @@ class Factory:
                 raise
             env = wrapped
         return env
+
+    def _check_new(self, env: Any) -> None:
+        """Two environments that are one object would step twice as fast, and share episodes."""
+        known = self._made.get(id(env))
+        if known is not None and known() is env:
+            raise ConfigError(
+                f"the factory {self.name} returned the same {type(env).__name__} twice; it must "
+                f"make a new one each time it is called, as in lambda: {type(env).__name__}(…)"
+            )
+        with contextlib.suppress(TypeError):  # objects with slots may not be referred to weakly
+            self._made[id(env)] = weakref.ref(env)
 
     def key(self) -> Any:
         """Equal for factories whose environments may be expected to cost the same."""
@@ -129,10 +146,8 @@ def construct(factories: Sequence[Callable[[], Any]], first: int = 0) -> list[An
             for j, other in enumerate(envs):
                 if other is env:
                     raise ConfigError(
-                        f"the factory {name} returned the same {type(env).__name__} for "
-                        f"environments {first + j} and {first + k}; it must make a new one each "
-                        "time it is called, as in lambda: "
-                        f"{type(env).__name__}()"
+                        f"environments {first + j} and {first + k} are the same "
+                        f"{type(env).__name__}; every factory must make a new one"
                     )
         except BaseException as error:
             for other in envs:

@@ -5,27 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Literal
 
 from ..errors import ConfigError
-from ..hardware import usable_cpus
 from ..types import PoolConfig
 from .arguments import Arguments
-from .config import ProcessConfig, choose
+from .chooser import Chooser
+from .config import ProcessConfig, deal
 from .contract import EnvFailure, VecSpec
 from .describe import EnvDescription, describe
 from .factory import construct, make_cell
 from .merge import merge
-from .probe import Probe, probe
 from .serial import Serial, explained
 from .sources import Source, native_id, resolve
 
 __all__ = ["make_vec"]
-
-_MOST_PROBES = 16
-_PROBING = 0.2
-"""How long further kinds of factories are looked at, s; the first one always is."""
 
 
 def make_vec(
@@ -223,10 +217,10 @@ def _wrapped(source: Source, arguments: Arguments) -> Any:
         raise ConfigError(
             f"make_vec(batch_size={arguments.batch_size}): there are only {count} environments"
         )
-    chooser = _Chooser(source, arguments)
+    chooser = Chooser(source, arguments)
     config, costs = chooser.config()
     maker = _Maker(source, arguments, chooser)
-    if config.workers == 0 or not (arguments.process_wishes() or arguments.backend == "process"):
+    if config.workers == 0:
         backend = maker.serial(config)
     else:
         backend = maker.process(config, costs)
@@ -257,107 +251,10 @@ def _facade(backend: Any, arguments: Arguments) -> Any:
     return layouts[layout](backend, **given)
 
 
-class _Chooser:
-    """Where the environments shall live."""
-
-    def __init__(self, source: Source, arguments: Arguments) -> None:
-        self._source, self._arguments = source, arguments
-        self.probed: Probe | None = None
-        self.instance: Any = None  # what was probed
-
-    def config(self) -> tuple[ProcessConfig, list[float] | None]:
-        """How to share, with the reason, and what each environment costs where that is known."""
-        a, count = self._arguments, len(self._source.factories)
-        pool, isolation = a.pool, a.isolation()
-        human = self._human()
-        if a.backend == "serial":
-            return ProcessConfig(0, reason="backend='serial' was asked for"), None
-        if isinstance(pool, ProcessConfig):
-            share = {"caller_share": 0.0} if isolation else {}
-            why = "pool=ProcessConfig(…) was asked for"
-            return replace(pool, reason=why, **share), self._differing_costs(isolation)  # type: ignore[arg-type]
-        if a.workers is not None:
-            why = f"workers={a.workers} was asked for, which keeps every environment in a worker"
-            return ProcessConfig(a.workers, caller_share=0.0, reason=why), None
-        if human and count > 1 and a.backend == "process":
-            raise ConfigError(
-                "make_vec(render_mode='human', backend='process'): only a single environment, or "
-                "backend='serial', can open windows; use render_mode='rgb_array'"
-            )
-        cpus = usable_cpus()
-        if isolation:
-            return choose([1.0] * count, cpus, isolate=True, why=isolation), None
-        if a.backend == "process" or a.start_method is not None:
-            asked = "backend='process'" if a.backend == "process" else (
-                f"start_method={a.start_method!r}")  # fmt: skip
-            workers = max(1, min(cpus, count) - 1)
-            why = f"{asked} was asked for; {cpus} usable CPUs, {count} environments"
-            return ProcessConfig(workers, reason=why), self._differing_costs("")
-        if human:
-            why = "render_mode='human' opens windows, which the caller must do itself"
-            return ProcessConfig(0, reason=why), None
-        if count == 1 or cpus == 1:
-            return choose([1.0] * count, cpus), None
-        if not a.probe:
-            why = "probe=False: what a step costs is not known; ask for backend='process' if it "
-            return ProcessConfig(0, reason=why + "takes more than about 20 us"), None
-        costs = self._costs()
-        if costs is None:
-            assert self.probed is not None
-            why = f"the probe failed ({self.probed.error}), so nothing is known of a step's cost"
-            return ProcessConfig(0, reason=why), None
-        return choose(costs, cpus), costs
-
-    def _human(self) -> bool:
-        a = self._arguments
-        modes = {factory.kwargs.get("render_mode") for factory in self._source.factories}
-        return a.render_mode == "human" or "human" in modes
-
-    def _differing_costs(self, isolation: str) -> list[float] | None:
-        """What each environment costs, where they may differ and the caller may look.
-
-        What is to be isolated is never run here.
-        """
-        factories = self._source.factories
-        if isolation or not self._arguments.probe or self._human():
-            return None
-        if all(factory is factories[0] for factory in factories):
-            return None
-        return self._costs()
-
-    def _costs(self) -> list[float] | None:
-        """(N,) what a step of each environment costs, s; None where it could not be found out."""
-        import time
-
-        found: dict[Any, float] = {}
-        until = time.perf_counter() + _PROBING
-        for factory in self._source.factories:
-            key = factory.key()
-            late = time.perf_counter() > until or len(found) >= _MOST_PROBES
-            if key in found or (found and late):
-                continue
-            seen, instance = probe(factory)
-            if self.probed is None or seen.error:
-                self.probed, self.instance = seen, instance
-            if seen.steps == 0:
-                return None
-            found[key] = seen.mean
-        typical = sum(found.values()) / len(found)
-        return [found.get(f.key(), typical) for f in self._source.factories]
-
-    def description(self) -> EnvDescription | None:
-        """Of an instance that was reset, to know who is there."""
-        if not self._arguments.probe or self._arguments.isolation():
-            return None
-        if self.probed is None:
-            self.probed, self.instance = probe(self._source.factories[0], max_steps=1)
-        return self.probed.description
-
-
 class _Maker:
     """Makes backends; what was made is closed again where something fails."""
 
-    def __init__(self, source: Source, arguments: Arguments, chooser: _Chooser) -> None:
+    def __init__(self, source: Source, arguments: Arguments, chooser: Chooser) -> None:
         self._source, self._arguments, self._chooser = source, arguments, chooser
 
     def serial(self, config: ProcessConfig) -> Serial:
@@ -368,14 +265,8 @@ class _Maker:
         except EnvFailure as error:
             failure = error
         if failure is not None:
-            raise explained(failure)
+            raise explained(failure) from failure.error.__cause__
         try:
-            probed = self._chooser.instance
-            if probed is not None and any(env is probed for env in envs):
-                raise ConfigError(
-                    f"make_vec: {self._source.name} returned an object that it had returned "
-                    "before; it must make a new environment each time it is called"
-                )
             descriptions = [describe(env, f"environment {k}") for k, env in enumerate(envs)]
             spec = self.spec(descriptions)
             cells = [make_cell(env, spec, k) for k, env in enumerate(envs)]
@@ -388,7 +279,19 @@ class _Maker:
 
     def process(self, config: ProcessConfig, costs: list[float] | None) -> Any:
         """Environments in workers, and in this process as far as it has a share."""
-        raise ConfigError("worker processes are not available in this build")
+        from .process import Process
+
+        a = self._arguments
+        return Process(
+            self._source.factories,
+            deal(len(self._source.factories), config, costs),
+            self.spec,
+            pool=config,
+            copy=a.copy,
+            timeout=a.timeout,
+            on_worker_death=a.on_worker_death,
+            start_method=a.start_method,
+        )
 
     def spec(self, descriptions: list[EnvDescription]) -> VecSpec:
         """What the vector is made of, by what its environments say of themselves."""

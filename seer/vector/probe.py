@@ -67,7 +67,7 @@ class Probe:
 
 def probe(
     factory: Callable[[], Any], *, max_steps: int = MAX_STEPS, max_seconds: float = MAX_SECONDS
-) -> tuple[Probe, Any]:
+) -> Probe:
     """Make an environment, reset it, step it with random legal actions, and close it.
 
     The global random generators are left as they were. What goes wrong is contained: the error
@@ -79,8 +79,7 @@ def probe(
         max_seconds: how long at most; one step is always made.
 
     Returns:
-        What was seen, and the instance, closed, so that it can be recognized when the factory
-        returns it again.
+        What was seen.
     """
     seen: dict[str, Any] = {}
     with _untouched_generators(), warnings.catch_warnings():
@@ -91,18 +90,12 @@ def probe(
             cause = error.error if isinstance(error, EnvFailure) else error
             seen["error"] = f"{type(cause).__name__}: {cause}".splitlines()[0]
         finally:
-            env = seen.pop("env", None)
-            if env is not None:
+            close = seen.pop("close", None)
+            if close is not None:
                 with suppress(Exception):
-                    env.close()
-    times = np.asarray(seen.pop("times", ()), np.float64)
-    if times.size > 1:
-        times = times[1:]  # the first one warms caches, and compiles in some
-    if times.size:
-        median = float(np.median(times))
-        times = times[times <= _OUTLIER * median]
-        seen.update(median=median, mean=float(times.mean()), spread=float(times.std()))
-    return Probe(**seen), env
+                    close()
+    seen.update(_summed_up(seen.pop("times", []), seen.pop("resets", [])))
+    return Probe(**seen)
 
 
 def _watch(
@@ -111,7 +104,7 @@ def _watch(
     clock = time.perf_counter
     start = clock()
     (env,) = construct([factory])
-    seen["env"], seen["construction"] = env, clock() - start
+    seen["close"], seen["construction"] = getattr(env, "close", None), clock() - start
     description = describe(env)
     if description.agents is None:
         env.reset(seed=_SEED)  # to see who is there
@@ -120,6 +113,8 @@ def _watch(
     spec = merge([description], open_names=True, name="probe")
     times = seen["times"] = []
     vec = ListVectorEnv(_Timed(spec, [make_cell(env, spec, 0)], times))
+    seen["close"] = vec.close
+    resets = seen["resets"] = []
     vec.seed_spaces(_SEED)
     start = clock()
     vec.reset(seed=_SEED)
@@ -129,6 +124,7 @@ def _watch(
     while len(times) < max_steps:
         vec.step(vec.sample_actions())
         seen["steps"] = len(times)
+        resets.append(bool(vec.was_reset[0]))
         if vec.episode_over.any():
             seen["ended"] = True
         if clock() > until:
@@ -149,6 +145,24 @@ class _Timed(Serial):
         result = self._filled(frame, lambda: self._host.step(frame, self.actions))
         self._times.append(time.perf_counter() - start)
         return result
+
+
+def _summed_up(times: list[float], resets: list[bool]) -> dict[str, float]:
+    """Mean, median and spread of a step."""
+    del times[len(resets) :]  # a step that failed
+    if len(times) > 1:  # the first one warms caches, and compiles in some
+        del times[0], resets[0]
+    if not times:
+        return {}
+    every, reset = np.asarray(times), np.asarray(resets, np.bool_)
+    steps = every[~reset] if not reset.all() else every
+    median = float(np.median(steps))
+    kept = steps[steps <= _OUTLIER * median]
+    mean = float(kept.mean())
+    if reset.any() and not reset.all():
+        share = float(reset.mean())
+        mean = (1.0 - share) * mean + share * float(every[reset].mean())
+    return {"median": median, "mean": mean, "spread": float(kept.std())}
 
 
 @contextmanager

@@ -189,12 +189,12 @@ def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
         return _from_spec(_registered(attribute, text))
     try:
         value = load(text)
-    except ConfigError:
-        import gymnasium
-
-        if attribute in gymnasium.registry:  # an id without a version, in its module
-            return _from_spec(_registered(attribute, text))
-        raise
+    except ConfigError as error:
+        try:  # an id without a version, in its module
+            spec = _registered(attribute, text)
+        except UnknownIdError:
+            raise error from None
+        return _from_spec(spec)
     if isinstance(value, ModuleType):
         return _from_module(value)
     if isinstance(value, str) or not callable(value):

@@ -1,0 +1,113 @@
+"""Where wrapped environments shall live: by the arguments, and where these are open, by a probe."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from ..errors import ConfigError
+from ..hardware import usable_cpus
+from .arguments import Arguments
+from .config import ProcessConfig, choose
+from .describe import EnvDescription
+from .probe import Probe, probe
+from .sources import Source
+
+__all__ = ["Chooser"]
+
+_MOST_PROBES = 16
+_PROBING = 0.2
+"""How long further kinds of factories are looked at, s; the first one always is."""
+
+
+class Chooser:
+    """Where the environments shall live."""
+
+    def __init__(self, source: Source, arguments: Arguments) -> None:
+        self._source, self._arguments = source, arguments
+        self.probed: Probe | None = None
+
+    def config(self) -> tuple[ProcessConfig, list[float] | None]:
+        """How to share, with the reason, and what each environment costs where that is known."""
+        a, count = self._arguments, len(self._source.factories)
+        pool, isolation = a.pool, a.isolation()
+        human = self._human()
+        if a.backend == "serial":
+            return ProcessConfig(0, reason="backend='serial' was asked for"), None
+        if isinstance(pool, ProcessConfig):
+            share = {"caller_share": 0.0} if isolation else {}
+            why = "pool=ProcessConfig(…) was asked for"
+            return replace(pool, reason=why, **share), self._differing_costs(isolation)  # type: ignore[arg-type]
+        if a.workers is not None:
+            why = f"workers={a.workers} was asked for, which keeps every environment in a worker"
+            return ProcessConfig(a.workers, caller_share=0.0, reason=why), None
+        if human and count > 1 and a.backend == "process":
+            raise ConfigError(
+                "make_vec(render_mode='human', backend='process'): only a single environment, or "
+                "backend='serial', can open windows; use render_mode='rgb_array'"
+            )
+        cpus = usable_cpus()
+        if isolation:
+            return choose([1.0] * count, cpus, isolate=True, why=isolation), None
+        if a.backend == "process":
+            workers = max(1, min(cpus, count) - 1)
+            why = f"backend='process' was asked for; {cpus} usable CPUs, {count} environments"
+            return ProcessConfig(workers, reason=why), self._differing_costs("")
+        if human:
+            why = "render_mode='human' opens windows, which the caller must do itself"
+            return ProcessConfig(0, reason=why), None
+        if count == 1 or cpus == 1:
+            return choose([1.0] * count, cpus), None
+        if not a.probe:
+            why = "probe=False: what a step costs is not known; ask for backend='process' if it "
+            return ProcessConfig(0, reason=why + "takes more than about 20 us"), None
+        costs = self._costs()
+        if costs is None:
+            assert self.probed is not None
+            why = f"the probe failed ({self.probed.error}), so nothing is known of a step's cost"
+            return ProcessConfig(0, reason=why), None
+        return choose(costs, cpus), costs
+
+    def _human(self) -> bool:
+        a = self._arguments
+        modes = {factory.kwargs.get("render_mode") for factory in self._source.factories}
+        return a.render_mode == "human" or "human" in modes
+
+    def _differing_costs(self, isolation: str) -> list[float] | None:
+        """What each environment costs, where they may differ and the caller may look.
+
+        What is to be isolated is never run here.
+        """
+        factories = self._source.factories
+        if isolation or not self._arguments.probe or self._human():
+            return None
+        if all(factory is factories[0] for factory in factories):
+            return None
+        return self._costs()
+
+    def _costs(self) -> list[float] | None:
+        """(N,) what a step of each environment costs, s; None where it could not be found out."""
+        found: dict[Any, float] = {}
+        until = time.perf_counter() + _PROBING
+        for factory in self._source.factories:
+            key = factory.key()
+            late = time.perf_counter() > until or len(found) >= _MOST_PROBES
+            if key in found or (found and late):
+                continue
+            seen = probe(factory)
+            if self.probed is None or seen.error:
+                self.probed = seen
+            if seen.steps == 0:
+                return None
+            found[key] = seen.mean
+        typical = sum(found.values()) / len(found)
+        return [found.get(f.key(), typical) for f in self._source.factories]
+
+    def description(self) -> EnvDescription | None:
+        """Of an instance that was reset, to know who is there."""
+        if not self._arguments.probe or self._arguments.isolation():
+            return None
+        if self.probed is None:
+            self.probed = probe(self._source.factories[0], max_steps=1)
+        return self.probed.description
