@@ -11,7 +11,7 @@ from ..errors import ConfigError, SnapshotError
 from ..types import Array
 from .leaves import Leaf, is_mask
 from .moments import Moments
-from .observing import Arrays, ObservationWrapper, rebuilt
+from .observing import Arrays, Last, ObservationWrapper, rebuilt
 from .wrapping import Rows, VectorWrapper, matrix, unmatrix
 
 __all__ = ["NormalizeObservation", "NormalizeReward"]
@@ -93,14 +93,17 @@ class NormalizeObservation(ObservationWrapper):
 
         return rebuilt(space, change)
 
-    def _saw_last(self, rows: Rows, finals: list[tuple[int, int, int, Sequence[Any]]]) -> None:
+    def _learn(self, rows: Rows, arrays: Arrays, finals: list[Last]) -> None:
         if not self.training:
             return
-        for g, moments in enumerate(self._moments):
-            mine = [leaves for _, group, _, leaves in finals if group == g]
+        for g, (group, moments) in enumerate(zip(self._spec_of.groups, self._moments, strict=True)):
+            new = rows.new[:, group.slots]
+            lasts = [leaves for _, of, _, leaves in finals if of == g]
             for at, its in enumerate(moments):
-                if its is not None and mine:
-                    its.add(np.stack([leaves[at] for leaves in mine]))
+                if its is not None:
+                    its.add(arrays[g][at][new])
+                    if lasts:
+                        its.add(np.stack([leaves[at] for leaves in lasts]))
 
     def _finish(self, rows: Rows, row: int, g: int, k: int, leaves: Sequence[Any]) -> list[Any]:
         return [
@@ -113,15 +116,13 @@ class NormalizeObservation(ObservationWrapper):
         for group, moments, leaves, tree in zip(
             self._spec_of.groups, self._moments, arrays, self._out, strict=True
         ):
-            new, seen = rows.new[:, group.slots], rows.seen[:, group.slots]
+            seen = rows.seen[:, group.slots]
             whole = bool(seen.all())
             shown = []
             for its, values, leaf in zip(moments, leaves, tree.leaves, strict=True):
                 if its is None:
                     shown.append(values)
                     continue
-                if self.training:
-                    its.add(values[new])
                 normal = self._normal(values, its, leaf.dtype)
                 if not whole:
                     normal[~seen] = 0

@@ -5,6 +5,7 @@ They see whole arrays: for each group and each leaf of its observation (rows, A_
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,10 +16,12 @@ from .leaves import Leaf, Tree
 from .spaces import Lazy
 from .wrapping import Rows, VectorWrapper
 
-__all__ = ["Arrays", "ObservationWrapper", "rebuilt"]
+__all__ = ["Arrays", "Last", "ObservationWrapper", "rebuilt"]
 
 Arrays = list[list[Any]]
 """[group][leaf] (rows, A_g, …)."""
+Last = tuple[int, int, int, Sequence[Any]]
+"""A last observation: row, group, index in the group, leaves."""
 
 
 class ObservationWrapper(VectorWrapper):
@@ -67,8 +70,8 @@ class ObservationWrapper(VectorWrapper):
         """The leaves of the last observation of agent k of group g; called before `_observe`."""
         raise NotImplementedError
 
-    def _saw_last(self, rows: Rows, finals: list[tuple[int, int, int, Sequence[Any]]]) -> None:
-        """Last observations (row, g, k, leaves) of this step, before any is shown."""
+    def _learn(self, rows: Rows, arrays: Arrays, finals: list[Last]) -> None:
+        """Look at everything that was observed in a step, before any of it is changed."""
 
     # ---- what it is called by
 
@@ -95,28 +98,33 @@ class ObservationWrapper(VectorWrapper):
             space.seed(seed + k)
 
     def _after_reset(self, rows: Rows, obs: Any, infos: Any) -> tuple[Any, Any]:
-        return self._shown(self._observe(rows, self._taken(obs))), infos
+        arrays = self._taken(obs)
+        self._learn(rows, arrays, [])
+        return self._shown(self._observe(rows, arrays)), infos
 
     def _after(
         self, rows: Rows, obs: Any, rewards: Any, terms: Any, truncs: Any, infos: Any
     ) -> tuple[Any, Any, Any, Any, Any]:
+        arrays = self._taken(obs)
+        finals: list[Last] = []
         if self._spec_of.mode == "same_step" and "final_obs" in infos:
-            self._finals(rows, infos["final_obs"])
-        return self._shown(self._observe(rows, self._taken(obs))), rewards, terms, truncs, infos
+            finals = self._lasts(rows, infos["final_obs"])
+        self._learn(rows, arrays, finals)
+        for row, g, k, leaves in finals:
+            agent = self._spec_of.groups[g].agents[k]
+            last = self._out[g].build(self._finish(rows, row, g, k, leaves))
+            infos["final_obs"][agent][row] = last
+        return self._shown(self._observe(rows, arrays)), rewards, terms, truncs, infos
 
-    def _finals(self, rows: Rows, finals: dict[str, Any]) -> None:
-        spec = self._spec_of
-        found: list[tuple[int, int, int, Sequence[Any]]] = []
-        for slot, agent in enumerate(spec.agents):
-            g, k = spec.where[slot]
+    def _lasts(self, rows: Rows, finals: dict[str, Any]) -> list[Last]:
+        found: list[Last] = []
+        for slot, agent in enumerate(self._spec_of.agents):
+            g, k = self._spec_of.where[slot]
             for row in np.flatnonzero(rows.over).tolist():
                 value = finals[agent][row]
                 if value is not None:
                     found.append((row, g, k, self._in[g].flatten(value)))
-        self._saw_last(rows, found)
-        for row, g, k, leaves in found:
-            agent = spec.groups[g].agents[k]
-            finals[agent][row] = self._out[g].build(self._finish(rows, row, g, k, leaves))
+        return found
 
     def _taken(self, obs: Any) -> Arrays:
         """[group][leaf] (rows, A_g, …) of the layout's form."""
@@ -152,8 +160,9 @@ def rebuilt(space: Any, change: Any, path: tuple[Any, ...] = ()) -> Any:
     from gymnasium import spaces
 
     if type(space) is spaces.Dict:
+        # In the same order: Gymnasium sorts the keys of a plain dict.
         return spaces.Dict(
-            {key: rebuilt(sub, change, (*path, key)) for key, sub in space.spaces.items()}
+            OrderedDict((key, rebuilt(sub, change, (*path, key))) for key, sub in space.items())
         )
     if type(space) is spaces.Tuple:
         return spaces.Tuple(

@@ -7,6 +7,7 @@ others. Of a Dict observation every leaf is changed that can be, but never an ac
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -178,7 +179,8 @@ class AgentOneHot(ObservationWrapper):
                 raise ConfigError(
                     f"AgentOneHot: the observation of {agent!r} has an entry 'agent' already"
                 )
-            return spaces.Dict({**space.spaces, "agent": spaces.Box(0, 1, (size,), np.float32)})
+            entry = spaces.Box(0, 1, (size,), np.float32)
+            return spaces.Dict(OrderedDict([*space.items(), ("agent", entry)]))
         path = tree.leaves[onto].path
 
         def change(leaf: Leaf) -> Any:
