@@ -14,32 +14,57 @@ if TYPE_CHECKING:
     from .flat import AsyncFlatVectorEnv, FlatVectorEnv
     from .layouts import DictVectorEnv, ListVectorEnv, StackedVectorEnv, VectorEnv
     from .make import make_vec
+    from .statistics import RecordEpisodeStatistics
+    from .torch import TorchVectorEnv
+    from .wrappers import (
+        AgentOneHot,
+        FrameStack,
+        NormalizeObservation,
+        NormalizeReward,
+        ObservationWrapper,
+        VectorWrapper,
+    )
 
 __all__ = [
+    "AgentOneHot",
     "AsyncFlatVectorEnv",
     "DictVectorEnv",
     "FlatVectorEnv",
+    "FrameStack",
     "Group",
     "ListVectorEnv",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "ObservationWrapper",
     "ProcessConfig",
+    "RecordEpisodeStatistics",
     "StackedVectorEnv",
+    "TorchVectorEnv",
     "VecSpec",
     "VectorEnv",
+    "VectorWrapper",
     "make_vec",
 ]
 
 _HOME = {
-    "AsyncFlatVectorEnv": "flat",
-    "DictVectorEnv": "layouts",
-    "FlatVectorEnv": "flat",
-    "Group": "contract",
-    "ListVectorEnv": "layouts",
+    **dict.fromkeys(("AsyncFlatVectorEnv", "FlatVectorEnv"), "flat"),
+    **dict.fromkeys(("Group", "VecSpec"), "contract"),
+    **dict.fromkeys(
+        ("DictVectorEnv", "ListVectorEnv", "StackedVectorEnv", "VectorEnv"), "layouts"
+    ),
+    **dict.fromkeys(
+        (
+            "AgentOneHot", "FrameStack", "NormalizeObservation", "NormalizeReward",
+            "ObservationWrapper", "VectorWrapper",
+        ),
+        "wrappers",
+    ),
     "ProcessConfig": "config",
-    "StackedVectorEnv": "layouts",
-    "VecSpec": "contract",
-    "VectorEnv": "layouts",
+    "RecordEpisodeStatistics": "statistics",
+    "TorchVectorEnv": "torch",
     "make_vec": "make",
-}
+}  # fmt: skip
+"""Public name -> module that has it."""
 
 
 def __getattr__(name: str) -> Any:

@@ -11,14 +11,17 @@ from ..hardware import usable_cpus
 from .arguments import Arguments
 from .config import ProcessConfig, choose
 from .describe import EnvDescription
-from .probe import Probe, probe
+from .probe import MAX_SECONDS, Probe, probe
 from .sources import Source
 
 __all__ = ["Chooser"]
 
 _MOST_PROBES = 16
-_PROBING = 0.2
-"""How long further kinds of factories are looked at, s; the first one always is."""
+_LEAST = 0.02
+"""How long each kind of factory is stepped at least, where there are many, s."""
+
+_PROBING = 1.0
+"""When no further kind is looked at, s; the first always is."""
 
 
 class Chooser:
@@ -88,14 +91,14 @@ class Chooser:
 
     def _costs(self) -> list[float] | None:
         """(N,) what a step of each environment costs, s; None where it could not be found out."""
+        kinds = {factory.key(): factory for factory in self._source.factories}
+        span = max(MAX_SECONDS / len(kinds), _LEAST)
         found: dict[Any, float] = {}
         until = time.perf_counter() + _PROBING
-        for factory in self._source.factories:
-            key = factory.key()
-            late = time.perf_counter() > until or len(found) >= _MOST_PROBES
-            if key in found or (found and late):
-                continue
-            seen = probe(factory)
+        for key, factory in list(kinds.items())[:_MOST_PROBES]:
+            if found and time.perf_counter() > until:
+                break
+            seen = probe(factory, max_seconds=span)
             if self.probed is None or seen.error:
                 self.probed = seen
             if seen.steps == 0:
