@@ -124,7 +124,7 @@ class Rows:
     def infos(self, frame: Frame, envs: Array, earned: dict[str, Any]) -> dict[str, Any]:
         """In Gymnasium's form, with who is live and what those who ended had `earned`."""
         spec, side = self.spec, frame.side
-        infos: dict[str, Any] = flat_infos(spec, side, envs) if side.infos else {}
+        infos: dict[str, Any] = flat_infos(spec, side, envs)
         if spec.mode == "same_step" and frame.over.any():
             infos.update(flat_final_entries(spec, frame, envs))
         if spec.kind == "gymnasium":

@@ -83,8 +83,8 @@ class VectorWrapper:
             instead = (
                 "put wrappers around the vector first, and call torch() last"
                 if hasattr(vec, "vec") else
-                "a single environment is wrapped by its own library's wrappers, before make_vec: "
-                "make_vec(..., wrappers=[...])"
+                "it goes around what make_vec returns; for single environments there are the "
+                "wrappers of Gymnasium, PettingZoo and SuperSuit: make_vec(..., wrappers=[...])"
             )  # fmt: skip
             raise ConfigError(
                 f"{type(self).__name__}: expected a vector that seer.make_vec made, got "

@@ -192,7 +192,7 @@ def test_what_it_refuses() -> None:
         RecordEpisodeStatistics(
             make_vec("CartPole-v1", 2, layout="flat", backend="serial", probe=False)
         )
-    with pytest.raises(ConfigError, match=r"that seer.make_vec made, got .*Ledger; a single"):
+    with pytest.raises(ConfigError, match=r"that seer.make_vec made, got .*Ledger; it goes around"):
         RecordEpisodeStatistics(Ledger())
 
 

@@ -501,8 +501,16 @@ def test_wrong_vectors() -> None:
         NormalizeReward(make_vec("CartPole-v1", 2, backend="serial", probe=False))
     with pytest.raises(ConfigError, match=r"make_vec made, got .*CartPoleVectorEnv"):
         VectorWrapper(gymnasium.make_vec("CartPole-v1", 1))
-    with pytest.raises(ConfigError, match=r"got .*CartPoleEnv; a single environment is wrapped"):
+    with pytest.raises(ConfigError, match=r"got .*CartPoleEnv; it goes around what"):
         VectorWrapper(gymnasium.make("CartPole-v1").unwrapped)
+
+
+def test_wrappers_of_single_environments_say_that_this_is_none() -> None:
+    for layout in ("dict", "flat"):
+        with pytest.raises(TypeError, match=r"Expected env to be a `gymnasium.Env` but got .*Vect"):
+            gymnasium.wrappers.NormalizeObservation(a_vec(layout))
+    with pytest.raises(TypeError, match=r"Expected env to be a `gymnasium.vector.VectorEnv`"):
+        gymnasium.wrappers.vector.NormalizeObservation(a_vec("dict"))
 
 
 # ---- moments ----------------------------------------------------------------------------
