@@ -159,6 +159,7 @@ class Crew:
             "around": None if forked else look_around(),
             "cpu": None if self._cpus is None else self._cpus[link.number],
             "threads": self._threads,
+            "threads_before": None if forked else 1,
             "lo": link.lo,
             # Apart, for it can be unpickled only after the path is set.
             "factories": None if forked else dumps(
@@ -365,6 +366,8 @@ class Crew:
             if not link.dead:
                 link.child.wait(max(0.1, until - time.monotonic()))
             self._end(link)
+        if self._wire is not None:
+            self._wire.memory.close_fd()
         return failures
 
 

@@ -36,13 +36,11 @@ def main(control_fd: int, caller_fd: int) -> None:
     """
     from . import worker
 
-    for name in ("gymnasium", "pettingzoo", "threadpoolctl"):
+    for name in ("gymnasium", "pettingzoo"):
         with contextlib.suppress(ImportError):
             __import__(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What was imported stays: collecting it would only unshare its pages.
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # a collection in a worker would unshare the pages of all that was imported
     with socket.socket(fileno=control_fd) as control:
         _Server(control, caller_fd, worker.main).serve()
     os._exit(0)  # nothing of the caller's may run here at exit

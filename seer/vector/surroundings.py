@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import MutableMapping
 from typing import Any
 
 __all__ = ["THREAD_VARIABLES", "limit_threads", "look_around", "settle"]
@@ -79,18 +78,22 @@ def register(specs: list[Any]) -> None:
                 registry[spec.id] = spec
 
 
-def limit_threads(count: int, environ: MutableMapping[str, str] | None = None) -> None:
+def limit_threads(count: int, before: int | None = None) -> None:
     """Let numeric libraries use at most `count` threads, those to come and those loaded.
 
     A lower number that the user has set stays.
-    """
-    environ = os.environ if environ is None else environ
-    for name in THREAD_VARIABLES:
-        given = environ.get(name, "").strip()
-        if not given.isdecimal() or not 0 < int(given) <= count:
-            environ[name] = str(count)
-    least = min(int(environ[name]) for name in THREAD_VARIABLES[:1])
-    with contextlib.suppress(ImportError):
-        from threadpoolctl import threadpool_limits
 
-        threadpool_limits(limits=least)
+    Args:
+        count: at least 1.
+        before: what the libraries that are loaded were limited to when they were; None: not.
+    """
+    for name in THREAD_VARIABLES:
+        given = os.environ.get(name, "").strip()
+        if not given.isdecimal() or not 0 < int(given) <= count:
+            os.environ[name] = str(count)
+    least = min(count, int(os.environ[THREAD_VARIABLES[0]]))
+    if least != before:
+        with contextlib.suppress(ImportError):
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(limits=least)

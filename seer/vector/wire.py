@@ -76,9 +76,13 @@ class Memory:
 
     def close_fd(self) -> None:
         """Give the descriptor back; what is mapped stays."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:
+            self.close_fd()
 
 
 def _reserve(nbytes: int) -> int:

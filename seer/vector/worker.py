@@ -104,7 +104,7 @@ class _Worker:
             if set_up["cpu"] is not None:
                 with contextlib.suppress(OSError, AttributeError):
                     os.sched_setaffinity(0, {set_up["cpu"]})
-            limit_threads(set_up["threads"])
+            limit_threads(set_up["threads"], set_up["threads_before"])
             if self._factories is None:
                 specs, self._factories = loads(set_up["factories"])
                 register(specs)
