@@ -24,7 +24,6 @@ class Rows:
 
     Args:
         vec: the innermost vector, after a reset, step or recv.
-        restarted: (rows,) bool, their worker was started again; None: nobody's was.
         chosen: (N,) bool, after a reset of some environments which; None otherwise.
         begun: (N,) bool, which environments were reset since their last result.
 
@@ -41,9 +40,7 @@ class Rows:
 
     __slots__ = ("acted", "earned", "ended", "envs", "fresh", "new", "over", "seen")
 
-    def __init__(
-        self, vec: Any, restarted: BoolArray | None, chosen: BoolArray | None, begun: BoolArray
-    ) -> None:
+    def __init__(self, vec: Any, chosen: BoolArray | None, begun: BoolArray) -> None:
         frame = vec._frame
         self.envs: Array = vec.env_ids
         self.seen: BoolArray = (frame.seen & OBSERVED) != 0
@@ -56,8 +53,6 @@ class Rows:
         self.fresh: BoolArray = frame.was_reset | begun[self.envs]
         if vec._spec.mode == "same_step":
             self.fresh |= frame.over
-        if restarted is not None:
-            self.fresh |= restarted
         self.new = self.seen if chosen is None else self.seen & chosen[:, None]
 
 
@@ -132,14 +127,14 @@ class VectorWrapper:
         """Begin episodes; see the vector's own."""
         obs, infos = self.vec.reset(seed=seed, options=options)
         self._begin(options)
-        rows = self._rows(None)
+        rows = self._rows()
         self._chosen = None
         return self._after_reset(rows, obs, infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Step every environment; see the vector's own."""
         out = self.vec.step(self._before(actions))
-        return self._after(self._rows(out[4]), *out)
+        return self._after(self._rows(), *out)
 
     def async_reset(self, seed: Any = None, options: Any = None) -> None:
         """Begin episodes, to be received; see the vector's own."""
@@ -154,7 +149,7 @@ class VectorWrapper:
     def recv(self) -> tuple[Any, Any, Any, Any, Any]:
         """The results of those that are ready; see the vector's own."""
         out = self.vec.recv()
-        return self._after(self._rows(out[4]), *out)
+        return self._after(self._rows(), *out)
 
     def observation_space(self, agent: str) -> Any:
         """The agent's observation space, always the same object."""
@@ -189,9 +184,8 @@ class VectorWrapper:
         self._chosen = None if mask is None else np.array(mask, np.bool_)
         self._begun |= True if self._chosen is None else self._chosen
 
-    def _rows(self, infos: Any) -> Rows:
-        restarted = infos.get("_worker_restarted") if isinstance(infos, dict) else None
-        rows = Rows(self.unwrapped, restarted, self._chosen, self._begun)
+    def _rows(self) -> Rows:
+        rows = Rows(self.unwrapped, self._chosen, self._begun)
         self._begun[rows.envs] = False
         return rows
 

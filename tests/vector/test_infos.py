@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -23,6 +24,9 @@ from seer.vector.infos import (
     flat_final_entries,
     flat_infos,
 )
+from seer.vector.make import make_vec
+
+from .worlds import Ledger
 
 BOX = Box(-1, 1, (2,), np.float32)
 
@@ -390,3 +394,68 @@ def test_what_holds_itself_and_what_cannot_be_copied() -> None:
     assert out is not knot and out["self"] is out
     lock = threading.Lock()
     assert copy_info({"lock": lock, "x": [1]})["lock"] is lock
+
+
+# ---- from environments to the caller -----------------------------------------------------
+
+
+def rich(world: Any, agent: str) -> dict[str, Any]:
+    """An info of every kind, other ones in other steps."""
+    info: dict[str, Any] = {
+        "t": world.t, "share": world.t * 0.5, "mixed": 0.5 if world.tag else 1,
+        "odd": world.t % 2 == 1, "name": f"{agent} {world.t}", "none": None,
+        "place": np.full(2, world.t), "ragged": np.zeros(world.tag + 1), "list": [world.t],
+        "deep": {"t": world.t, "more": {"tag": world.tag}},
+    }  # fmt: skip
+    return info if world.t < 3 else {"t": world.t}
+
+
+class Common(Ledger):
+    """With a key for everybody."""
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        obs, infos = super().reset(seed, options)
+        return obs, {**infos, "__common__": {"weather": self.t}, "wind": 0.5}
+
+    def step(self, actions: Any) -> Any:
+        *out, infos = super().step(actions)
+        return (*out, {**infos, "__common__": {"weather": self.t}, "wind": 0.5})
+
+
+def timeless(infos: Any) -> Any:
+    """Without the one thing that is never twice the same."""
+    if isinstance(infos, dict):
+        infos.get("episode", {}).pop("t", None)
+    return infos
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("layout", ["dict", "stacked", "list", "flat"])
+def test_infos_are_the_same_from_other_processes(layout: str, mode: str) -> None:
+    worlds = [partial(Common, tag=k, told=rich, horizon=3 + k, dies={"b": 2}) for k in range(4)]
+    vecs = [
+        make_vec(worlds, layout=layout, autoreset=mode, probe=False, **how)
+        for how in ({"backend": "serial"}, {"backend": "process", "workers": 2})
+    ]
+    own, other = (vec.reset(seed=0)[1] for vec in vecs)
+    same(other, own)
+    for _ in range(9):
+        actions = vecs[0].sample_actions()
+        own, other = (timeless(vec.step(actions)[4]) for vec in vecs)
+        same(other, own)
+        found = buffers(other)
+        assert len({id(x) for x in found}) == len(found)
+    for vec in vecs:
+        vec.close()
+
+
+def test_what_cannot_leave_its_process_is_named() -> None:
+    def told(world: Any, agent: str) -> dict[str, Any]:
+        return {"door": threading.Lock()} if world.tag == 1 and world.t == 1 else {}
+
+    worlds = [partial(Ledger, tag=k, told=told) for k in range(3)]
+    vec = make_vec(worlds, layout="dict", backend="process", workers=2, probe=False)
+    vec.reset()
+    with pytest.raises(ResultError, match=r"environment 1, 'a', key 'door'.*lock"):
+        vec.step({agent: [1] * 3 for agent in vec.agents})
+    vec.close()

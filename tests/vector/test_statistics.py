@@ -205,3 +205,46 @@ def test_the_rest_is_the_vectors_own() -> None:
         assert "RecordEpisodeStatistics" in repr(vec) and "Ledger" in repr(vec)
         with pytest.raises(AttributeError, match="no_such_thing"):
             vec.no_such_thing  # noqa: B018
+
+
+def test_taking_turns() -> None:
+    from pettingzoo.utils.conversions import parallel_to_aec
+
+    kinds = [KINDS[0], KINDS[1], KINDS[3]]
+    games = [
+        lambda k=k, kind=kind: parallel_to_aec(Ledger(tag=k, names=NAMES, **kind))
+        for k, kind in enumerate(kinds)
+    ]
+    wants = [alone(game) for game in (partial(Ledger, tag=k, names=NAMES, **kind)
+                                      for k, kind in enumerate(kinds))]  # fmt: skip
+    for layout in ("dict", "stacked", "list"):
+        vec = RecordEpisodeStatistics(make_vec(games, layout=layout, backend="serial", probe=False))
+        vec.reset(seed=0)
+        found: dict[Any, list[Any]] = {}
+        for _ in range(40):
+            *_, infos = vec.step(vec.sample_actions())
+            for who, what in told(vec, infos).items():
+                found.setdefault(who, []).append(what)
+        for env, want in enumerate(wants):
+            for name in NAMES:
+                assert set(found[env, name]) == {tuple(want[name])}, (layout, env, name)
+            for team in ("ally", "foe", "all"):
+                assert {r for r, _ in found[env, team]} == {want[team][0]}
+            moves = sum(want[name][1] for name in NAMES)
+            assert {steps for _, steps in found[env, "all"]} == {moves}
+
+
+def test_in_processes() -> None:
+    for layout in ("dict", "list"):
+        with RecordEpisodeStatistics(
+            make_vec(WORLDS, layout=layout, backend="process", workers=2, probe=False)
+        ) as vec:
+            vec.reset(seed=0)
+            found: dict[Any, set[Any]] = {}
+            for _ in range(12):
+                *_, infos = vec.step(ones(vec))
+                for who, what in told(vec, infos).items():
+                    found.setdefault(who, set()).add(what)
+        for env, want in enumerate(WANT):
+            for who in (*NAMES, "all"):
+                assert found[env, who] == {tuple(want[who])}
