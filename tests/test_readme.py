@@ -57,6 +57,17 @@ def test_readme_model_gives_the_same_bits_on_every_pool(folder):
     run("-m", "seer", "verify", "beacon:Beacon", "--steps", "5", cwd=folder)
 
 
+def test_readme_wraps_an_environment(folder):
+    pytest.importorskip("mpe2")
+    (folder / "wrap.py").write_text(block("simple_spread_v3, num_envs=8)\nobs"))
+    assert "8 of simple_spread_v3: 3 agents" in run("wrap.py", cwd=folder)
+
+
+def test_readme_wraps_a_gymnasium_id(folder):
+    (folder / "ids.py").write_text(block("CartPole-v1"))
+    assert run("ids.py", cwd=folder).startswith("(16, 4) ")
+
+
 def test_readme_links_point_to_files_of_the_repository():
     targets = re.findall(r"\]\(([^)#]+)\)", README)
     assert targets

@@ -17,7 +17,7 @@ from .describe import EnvDescription, describe
 from .factory import construct, make_cell
 from .merge import merge
 from .serial import Serial, explained
-from .sources import Source, native_id, resolve
+from .sources import Source, native_id, plain_name, resolve
 
 __all__ = ["make_vec"]
 
@@ -198,13 +198,13 @@ def _is_native(env: Any, arguments: Arguments) -> bool:
 
 
 def _native(env: Any, arguments: Arguments) -> Any:
-    from .native import native_backend
-
     if arguments.max_agents is not None:
         raise ConfigError(
             f"make_vec(max_agents={arguments.max_agents}): the agents of native worlds are all "
             "announced; leave max_agents out"
         )
+    from .native import native_backend
+
     return native_backend(env, arguments)
 
 
@@ -317,7 +317,7 @@ class _Maker:
                 groups="all" if flat else a.groups,
                 max_agents=a.max_agents,
                 open_names=layout == "list",
-                name=self._source.name,
+                name=plain_name(self._source, descriptions[0].metadata),
             )
         except ConfigError as error:
             if flat and str(error).startswith("groups:"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +15,22 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import ConfigError, UnknownIdError
-from ..registry import find, is_model, load
-from ..registry import list as list_ids
+from ..registry import Entry, find, is_model, load
 from ..registry import make as make_one
 from .describe import EnvKind
-from .factory import Factory, Lookup, Made, check_keywords, nearest, takes, title
+from .factory import Factory, Lookup, check_keywords, takes, title
+from .registered import anything, from_spec, registered
 
-__all__ = ["Source", "native_id", "resolve"]
+__all__ = ["Source", "native_id", "plain_name", "resolve"]
 
 _EXPECTED = (
     "make_vec takes an id (\"uav_swarm\", \"CartPole-v1\"), a class or another callable that makes "
     "one environment, a PettingZoo module such as simple_spread_v3, \"module:attribute\", or a "
     "list of callables"
 )  # fmt: skip
+
+
+_VAGUE = ("raw_env", "parallel_env", "env", "the lambda")
 
 
 @dataclasses.dataclass
@@ -107,10 +109,8 @@ def native_id(env: Any) -> bool:
     if ":" in env:
         module, _, attribute = env.partition(":")
         return _identifiers(module, attribute) and _is_model_target(env)
-    try:
-        return bool(find(env).model)
-    except UnknownIdError:
-        return False
+    entry = _seers(env)
+    return entry is not None and bool(entry.model)
 
 
 def _is_model_target(target: str) -> bool:
@@ -148,13 +148,13 @@ def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
     if isinstance(env, str):
         return _from_text(env)
     if isinstance(env, gymnasium.envs.registration.EnvSpec):
-        return _from_spec(env)
+        return from_spec(env)
     if isinstance(env, ModuleType):
         return _from_module(env)
     if is_model(env):
         import functools
 
-        return functools.partial(make_one, env), title(env), _anything, "parallel"
+        return functools.partial(make_one, env), title(env), anything, "parallel"
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise ConfigError(
             f"make_vec: {type(env).__name__} is a vector of environments already; give make_vec "
@@ -162,8 +162,7 @@ def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
         )
     stepped = hasattr(env, "reset") and hasattr(env, "step")
     if stepped and not isinstance(env, type):
-        base = getattr(env, "unwrapped", env)
-        name = type(base).__name__
+        name = _maker_of(getattr(env, "unwrapped", env))
         raise ConfigError(
             f"make_vec: got an environment, {name}, where what makes one is needed, since every "
             f"copy must be an object of its own; write make_vec(lambda: {name}(…), num_envs=…)"
@@ -174,27 +173,43 @@ def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
     raise ConfigError(f"{_EXPECTED}; got {env!r}")
 
 
+def _maker_of(env: Any) -> str:
+    """What one would write to make such an environment."""
+    name = type(env).__name__
+    metadata = getattr(env, "metadata", None)
+    known = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if name in _VAGUE and isinstance(known, str):  # as PettingZoo calls every class
+        return f"{known}.parallel_env"
+    return name
+
+
+def plain_name(source: Source, metadata: Mapping[str, Any]) -> str:
+    """The source's name, or the environments' own where that tells more."""
+    vague = source.name in _VAGUE or ("." in source.name and ":" not in source.name)
+    known = metadata.get("name")
+    return known if vague and isinstance(known, str) else source.name
+
+
 def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
     module, colon, attribute = text.partition(":")
     if not colon:
-        try:
-            entry = find(text)
-        except UnknownIdError:
-            return _from_spec(_registered(text))
+        entry = _seers(text)
+        if entry is None:
+            return from_spec(registered(text))
         import functools
 
         return functools.partial(make_one, entry.id), entry.id, load(entry.env), None
     if not _identifiers(module, attribute) or re.search(r"[-/]", attribute):
         _import(module, text)
-        return _from_spec(_registered(attribute, text))
+        return from_spec(registered(attribute, text))
     try:
         value = load(text)
     except ConfigError as error:
         try:  # an id without a version, in its module
-            spec = _registered(attribute, text)
+            spec = registered(attribute, text)
         except UnknownIdError:
             raise error from None
-        return _from_spec(spec)
+        return from_spec(spec)
     if isinstance(value, ModuleType):
         return _from_module(value)
     if isinstance(value, str) or not callable(value):
@@ -204,6 +219,13 @@ def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
     if "." not in attribute and make is value:
         make = Lookup(sys.modules[module], attribute)
     return make, text if name == "the lambda" else name, signature, hint
+
+
+def _seers(name: str) -> Entry | None:
+    try:
+        return find(name)
+    except UnknownIdError:
+        return None
 
 
 def _identifiers(module: str, attribute: str) -> bool:
@@ -219,94 +241,6 @@ def _import(module: str, text: str) -> None:
                 f"make_vec: {text!r}: there is no module {error.name!r}", name=text, nearest=None
             ) from None
         raise
-
-
-# ---- Gymnasium -----------------------------------------------------------------------
-
-
-def _registered(name: str, text: str | None = None) -> Any:
-    """The spec of a Gymnasium id; without a version, the newest."""
-    from gymnasium.envs import registration
-
-    spec = registration.registry.get(name)
-    if spec is not None:
-        return spec
-    try:
-        namespace, stem, version = registration.parse_env_id(name)
-        if version is None:
-            newest = registration.find_highest_version(namespace, stem)
-            if newest is not None:
-                return registration.registry[registration.get_env_id(namespace, stem, newest)]
-    except Exception:  # it is no id at all
-        pass
-    raise _unknown(text or name, name)
-
-
-def _unknown(text: str, name: str) -> UnknownIdError:
-    import gymnasium
-
-    seers = list_ids()
-    known = [*seers, *(i.rpartition("_v")[0] for i in seers), *gymnasium.registry]
-    folded = {key.lower(): key for key in known}
-    near = folded.get(name.lower()) or folded.get(nearest(name.replace(" ", ""), folded) or "")
-    versions = [i for i in gymnasium.registry if i.rpartition("-v")[0] == name.rpartition("-v")[0]]
-    if name.rpartition("-v")[0] and versions:
-        near = versions[-1]
-    hint = f"; did you mean {near!r}?" if near else ""
-    return UnknownIdError(
-        f"make_vec: {text!r} is neither an id of seer ({', '.join(seers)}) nor one that is "
-        f"registered with Gymnasium{hint} (an id of another package needs that package imported "
-        "first, as in 'package:Name-v0'; an environment of your own is named 'module:Class')",
-        name=text,
-        nearest=near,
-    )
-
-
-def _from_spec(spec: Any) -> tuple[Any, str, Any, EnvKind | None]:
-    from gymnasium.envs.registration import load_env_creator
-
-    entry = spec.entry_point
-    if entry is None:
-        raise ConfigError(
-            f"make_vec: {spec.id!r} is registered without an entry_point, so no single "
-            "environment can be made of it"
-        )
-    if isinstance(entry, str):
-        creator = load_env_creator(entry)
-        if entry.split(":")[0] == "__main__":  # a worker's main module is another one
-            spec = dataclasses.replace(spec, entry_point=creator)
-    else:
-        creator = entry
-    return Made(spec), spec.id, _Signature(creator, spec.kwargs), "gymnasium"
-
-
-class _Signature:
-    """What `gymnasium.make` can be given for one spec, for `inspect.signature`."""
-
-    def __init__(self, creator: Any, given: Mapping[str, Any]) -> None:
-        extra = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-            for name in ("max_episode_steps", "disable_env_checker")
-        ]
-        try:
-            own = inspect.signature(creator).parameters.values()
-        except (TypeError, ValueError):
-            own = inspect.signature(_anything).parameters.values()
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        mine = [
-            p.replace(kind=keyword, default=given.get(p.name, p.default))
-            for p in own
-            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-            and p.name not in ("max_episode_steps", "disable_env_checker")
-        ]
-        rest = [p for p in own if p.kind is p.VAR_KEYWORD]
-        self.__signature__ = inspect.Signature([*mine, *extra, *rest])
-
-    def __call__(self) -> None:
-        """Never called: only a callable has a signature."""
-
-
-def _anything(**kwargs: Any) -> None: ...
 
 
 # ---- PettingZoo ----------------------------------------------------------------------

@@ -445,3 +445,8 @@ def test_what_is_printed():
         text = repr(vec)
     for words in ("Ledger", "3 agents", "agents (3)", "'dict'", "serial", "was asked for"):
         assert words in text
+
+
+def test_what_has_no_name_is_called_as_its_environments():
+    assert seer.make_vec(lambda: Ledger())._spec.name == "ledger"
+    assert seer.make_vec(Ledger)._spec.name == "Ledger"

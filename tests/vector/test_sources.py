@@ -238,6 +238,11 @@ def test_an_instance_is_refused_with_the_lambda_to_write():
     assert "make_vec(lambda: CartPoleEnv(…)" in refused(gymnasium.make("CartPole-v1"))
 
 
+def test_an_instance_of_a_class_with_a_vague_name():
+    raw_env = type("raw_env", (Ledger,), {})
+    assert "make_vec(lambda: ledger.parallel_env(…)" in refused(raw_env())
+
+
 def test_a_vector_is_refused_as_one():
     vector = gymnasium.vector.SyncVectorEnv([Lone])
     assert "SyncVectorEnv is a vector of environments already" in refused(vector)
@@ -256,6 +261,7 @@ def test_a_vector_is_refused_as_one():
         ("quite something else", None),
         ("gymnasium.envs.classic_control:CartPol-v1", "CartPole-v1"),
         ("no_such_package:CartPole-v1", None),
+        ("tests.vector.worlds", "tests.vector:worlds"),
         ("", None),
     ],
 )
