@@ -11,6 +11,7 @@ from ..hardware import usable_cpus
 from .arguments import Arguments
 from .config import ProcessConfig, choose
 from .describe import EnvDescription
+from .factory import unsendable
 from .probe import MAX_SECONDS, Probe, probe
 from .sources import Source
 
@@ -70,7 +71,12 @@ class Chooser:
             assert self.probed is not None
             why = f"the probe failed ({self.probed.error}), so nothing is known of a step's cost"
             return ProcessConfig(0, reason=why), None
-        return choose(costs, cpus), costs
+        config = choose(costs, cpus)
+        if config.workers and a.start_method != "fork":
+            why = unsendable(self._source.factories)
+            if why:
+                return ProcessConfig(0, reason=f"{why}, or it would share the work"), None
+        return config, costs
 
     def _human(self) -> bool:
         a = self._arguments

@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle
+
 from ..errors import ConfigError
 from .cells import Cell, GymnasiumCell, ParallelCell
 from .contract import EnvFailure, VecSpec
@@ -18,7 +20,7 @@ from .describe import kind_of_env
 
 __all__ = [
     "Factory", "Lookup", "Made", "check_keywords", "construct", "make_cell", "nearest",
-    "nearest_hint", "takes", "title",
+    "nearest_hint", "takes", "title", "unsendable",
 ]  # fmt: skip
 
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -158,6 +160,17 @@ def construct(factories: Sequence[Callable[[], Any]], first: int = 0) -> list[An
             raise
         envs.append(env)
     return envs
+
+
+def unsendable(factories: Sequence[Factory]) -> str:
+    """Why one of them can't be sent to another process; "" where all can."""
+    for factory in {id(factory): factory for factory in factories}.values():
+        try:
+            cloudpickle.dumps(factory)
+        except Exception as error:  # pickling runs anybody's code
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            return f"the factory {factory.name} can't be sent to a worker process ({what})"
+    return ""
 
 
 def make_cell(env: Any, spec: VecSpec, index: int) -> Cell:

@@ -14,7 +14,7 @@ from .chooser import Chooser
 from .config import ProcessConfig, deal
 from .contract import EnvFailure, VecSpec
 from .describe import EnvDescription, describe
-from .factory import construct, make_cell
+from .factory import construct, make_cell, unsendable
 from .merge import merge
 from .serial import Serial, explained
 from .sources import Source, native_id, plain_name, resolve
@@ -282,6 +282,12 @@ class _Maker:
         from .process import Process
 
         a = self._arguments
+        why = "" if a.start_method == "fork" else unsendable(self._source.factories)
+        if why:
+            raise ConfigError(
+                f"make_vec: {why}; make what can't be pickled inside the factory, or use "
+                "backend='serial'"
+            )
         return Process(
             self._source.factories,
             deal(len(self._source.factories), config, costs),

@@ -30,7 +30,7 @@ _EXPECTED = (
 )  # fmt: skip
 
 
-_VAGUE = ("raw_env", "parallel_env", "env", "the lambda")
+_VAGUE = ("raw_env", "parallel_env", "env", "lambda")
 
 
 @dataclasses.dataclass
@@ -169,7 +169,7 @@ def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
         )
     if callable(env):
         name = title(env)
-        return env, "the lambda" if name.endswith("<lambda>") else name, env, None
+        return env, "lambda" if name.endswith("<lambda>") else name, env, None
     raise ConfigError(f"{_EXPECTED}; got {env!r}")
 
 
@@ -218,7 +218,7 @@ def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
     make, name, signature, hint = _found(value)
     if "." not in attribute and make is value:
         make = Lookup(sys.modules[module], attribute)
-    return make, text if name == "the lambda" else name, signature, hint
+    return make, text if name == "lambda" else name, signature, hint
 
 
 def _seers(name: str) -> Entry | None:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 import time
 
 import gymnasium
@@ -438,6 +439,20 @@ def test_an_exception_of_a_factory_keeps_its_type(tmp_path):
         with pytest.raises(OSError, match="no display") as caught:
             seer.make_vec(makes, **given)
         assert caught.value.env == 3
+
+
+def test_a_factory_that_cant_be_sent():
+    lock = threading.Lock()
+
+    def factory():
+        with lock:
+            return Here(pause=5e-3)
+
+    with seer.make_vec(factory, 2) as vec:
+        assert set(vec.call("pid")) == {os.getpid()}
+        assert "can't be sent to a worker process (TypeError: cannot pickle" in vec.pool.explain()
+    with pytest.raises(ConfigError, match="make what can't be pickled inside the factory"):
+        seer.make_vec(factory, 2, workers=2)
 
 
 def test_what_is_printed():
