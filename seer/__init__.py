@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import errors, math, vector
+    from .check import check
     from .engine import Engine
     from .errors import SeerError
     from .evaluate import evaluate
@@ -50,6 +51,7 @@ __all__ = [
     "SeerError",
     "__version__",
     "action",
+    "check",
     "column",
     "errors",
     "evaluate",
@@ -80,6 +82,7 @@ _HOME: dict[str, str | None] = {
     "Engine": "engine",
     "PoolConfig": "types",
     "SeerError": "errors",
+    "check": "check",
     "errors": None,
     "evaluate": "evaluate",
     "list": "registry",
@@ -118,7 +121,7 @@ def _version() -> str:
 
 
 class _Package(ModuleType):
-    """Keeps `seer.verify` and `seer.evaluate` functions.
+    """Keeps `seer.check`, `seer.evaluate` and `seer.verify` functions.
 
     Importing the modules of these names would otherwise put the modules in their place.
     """

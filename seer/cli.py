@@ -222,6 +222,28 @@ def verify(
 
 
 @app.command()
+def check(
+    env: Annotated[str, typer.Argument(metavar="MODULE:FACTORY|ID")],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of the run compared with.")] = 3,
+    steps: Annotated[int, typer.Option(min=1, help="Longest episode.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first reset.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Say what is wrong with an environment of your own, and what to do."""
+    from . import show
+    from .check import check as examine
+
+    with show.preparing(f"check {env}", quiet=as_json):
+        result = examine(env, episodes=episodes, steps=steps, seed=seed)
+    if as_json:
+        _print_json(result.as_dict())
+    else:
+        print(result)
+    if not result:
+        sys.exit(1)
+
+
+@app.command()
 def evaluate(
     env: EnvId,
     policy: Annotated[
