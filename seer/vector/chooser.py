@@ -39,6 +39,12 @@ class Chooser:
         human = self._human()
         if a.backend == "serial":
             return ProcessConfig(0, reason="backend='serial' was asked for"), None
+        if human and count > 1 and (isolation or pool or a.backend == "process"):
+            asked = isolation or (f"pool={pool!r}" if pool else "backend='process'")
+            raise ConfigError(
+                f"make_vec(render_mode='human', {asked}): only a single environment, or "
+                "backend='serial', can open windows; use render_mode='rgb_array'"
+            )
         if isinstance(pool, ProcessConfig):
             share = {"caller_share": 0.0} if isolation else {}
             why = "pool=ProcessConfig(…) was asked for"
@@ -46,11 +52,6 @@ class Chooser:
         if a.workers is not None:
             why = f"workers={a.workers} was asked for, which keeps every environment in a worker"
             return ProcessConfig(a.workers, caller_share=0.0, reason=why), None
-        if human and count > 1 and a.backend == "process":
-            raise ConfigError(
-                "make_vec(render_mode='human', backend='process'): only a single environment, or "
-                "backend='serial', can open windows; use render_mode='rgb_array'"
-            )
         cpus = usable_cpus()
         if isolation:
             return choose([1.0] * count, cpus, isolate=True, why=isolation), None

@@ -173,14 +173,15 @@ def _merged(given: Any, more: dict[str, Any]) -> Any:
 
 
 def _is_native(env: Any, arguments: Arguments) -> bool:
-    wanted = arguments.process_wishes()
-    if arguments.backend in ("serial", "process") or arguments.wrappers:
-        return False
-    if not native_id(env):
+    """Whether these are worlds of an engine rather than wrapped environments."""
+    native = native_id(env)
+    if not native or arguments.backend in ("serial", "process") or arguments.wrappers:
         if arguments.backend == "native":
+            why = "wrappers go around single environments" if native else (
+                f"{env!r} is no model of the engine")  # fmt: skip
             raise ConfigError(
-                f"make_vec(backend='native'): {env!r} is no model of the engine; wrapped "
-                "environments have the backends 'serial' and 'process'"
+                f"make_vec(backend='native'): {why}; the backends 'serial' and 'process' step "
+                "wrapped environments"
             )
         if isinstance(arguments.pool, PoolConfig):
             raise ConfigError(
@@ -188,6 +189,7 @@ def _is_native(env: Any, arguments: Arguments) -> bool:
                 "seer.vector.ProcessConfig"
             )
         return False
+    wanted = arguments.process_wishes()
     if wanted:
         raise ConfigError(
             f"make_vec: {env!r} runs as native worlds, on threads of this process, where "

@@ -280,6 +280,18 @@ def test_native_worlds_have_no_workers():
         seer.make_vec("uav_swarm", 2, drones=2, max_agents=2)
 
 
+def test_wrapped_native_ids_are_no_native_worlds():
+    def wrap(env):
+        return env
+
+    with seer.make_vec("uav_swarm", 2, drones=2, wrappers=[wrap], backend="serial") as vec:
+        steps(vec)
+    with pytest.raises(ConfigError, match="wrappers go around single environments"):
+        seer.make_vec("uav_swarm", 2, drones=2, wrappers=[wrap], backend="native")
+    with pytest.raises(ConfigError, match="is for native worlds"):
+        seer.make_vec("uav_swarm", 2, drones=2, wrappers=[wrap], pool=seer.PoolConfig(1))
+
+
 def test_a_native_id_can_be_stepped_as_an_environment():
     with seer.make_vec("uav_swarm", 2, drones=2, backend="serial") as vec:
         steps(vec)
@@ -411,8 +423,9 @@ def test_windows_are_opened_by_the_caller(tmp_path):
         assert set(vec.call("pid")) == {os.getpid()}
         assert "windows" in vec.pool.explain()
     assert len(seen(book)) == 3  # a probe would have opened one more
-    with pytest.raises(ConfigError, match="'human'"):
-        seer.make_vec(Here, 3, render_mode="human", backend="process")
+    for given in ({"backend": "process"}, {"workers": 2}, {"pool": ProcessConfig(1)}):
+        with pytest.raises(ConfigError, match="can open windows"):
+            seer.make_vec(Here, 3, render_mode="human", **given)
 
 
 def test_wrappers_and_registered_ids_work_in_workers():
