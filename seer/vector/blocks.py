@@ -21,25 +21,34 @@ _OF_CODE: dict[str, tuple[type, np.dtype[Any]]] = {
 }
 
 
+Column = tuple[Any, str, Any, bytes]
+"""Key, code of the kind, indices of the cells that have it or None for all, their values; the
+last two as the bytes of int32 and of the kind's dtype."""
+
+
 class Block:
     """The numbers in the infos of some agents, a column for each key.
 
     Attributes:
         envs, names: of each cell, that is, of each info, even if it holds no number.
-        columns: (key, code of the kind, indices of the cells that have it or None for all, their
-            values); the last two as the bytes of int32 and of the kind's dtype.
+        columns: of numbers.
+        orders: {cell: its keys in order}, where that is not the order of the columns alone.
     """
 
-    __slots__ = ("columns", "envs", "names")
+    __slots__ = ("columns", "envs", "names", "orders")
 
     def __init__(
-        self, envs: list[int], names: list[Any], columns: list[tuple[Any, str, Any, bytes]]
+        self,
+        envs: list[int],
+        names: list[Any],
+        columns: list[Column],
+        orders: dict[int, tuple[Any, ...]],
     ) -> None:
-        self.envs, self.names, self.columns = envs, names, columns
+        self.envs, self.names, self.columns, self.orders = envs, names, columns, orders
 
-    def parts(self) -> tuple[list[int], list[Any], list[tuple[Any, str, Any, bytes]]]:
+    def parts(self) -> tuple[Any, ...]:
         """What it is made from again."""
-        return self.envs, self.names, self.columns
+        return self.envs, self.names, self.columns, self.orders
 
     @classmethod
     def of(
@@ -52,7 +61,9 @@ class Block:
         """
         envs: list[int] = []
         names: list[Any] = []
-        found: dict[Any, tuple[type, list[int], list[Any]]] = {}
+        orders: dict[int, tuple[Any, ...]] = {}
+        same: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # one object for equal orders
+        found: dict[Any, tuple[type, list[int], list[Any], int]] = {}
         rest: dict[int, dict[Any, Any]] = {}
         for env, named in infos.items():
             if not named:
@@ -61,60 +72,72 @@ class Block:
                 if type(info) is not dict or (type(name) is str and name.startswith("__")):
                     rest.setdefault(env, {})[name] = info
                     continue
-                cell = len(envs)
-                more: dict[Any, Any] | None = None
+                cell, last, in_order = len(envs), -1, True
                 for key, value in info.items():
                     kind = type(value)
                     column = found.get(key)
-                    if column is None:
-                        if kind in NUMBERS:
-                            found[key] = (kind, [cell], [value])
-                            continue
-                    elif column[0] is kind:
+                    if column is None and kind in NUMBERS:
+                        found[key] = (kind, [cell], [value], len(found))
+                        last = len(found) - 1
+                    elif column is not None and column[0] is kind:
                         column[1].append(cell)
                         column[2].append(value)
-                        continue
-                    if more is None:
-                        more = rest.setdefault(env, {}).setdefault(name, {})
-                    more[key] = value
+                        in_order, last = in_order and column[3] > last, column[3]
+                    else:
+                        rest.setdefault(env, {}).setdefault(name, {})[key] = value
+                        in_order = False
+                if not in_order:
+                    order = tuple(info)
+                    orders[cell] = same.setdefault(order, order)
                 envs.append(env)
                 names.append(name)
-        columns: list[tuple[Any, str, Any, bytes]] = []
-        for key, (kind, cells, values) in found.items():
+        columns: list[Column] = []
+        for key, (kind, cells, values, _) in found.items():
             try:
                 packed = np.array(values, NUMBERS[kind]).tobytes()
             except OverflowError:  # an int beyond 64 bits
                 for cell, value in zip(cells, values, strict=True):
-                    rest.setdefault(envs[cell], {}).setdefault(names[cell], {})[key] = value
+                    env, name = envs[cell], names[cell]
+                    orders[cell] = tuple(infos[env][name])
+                    rest.setdefault(env, {}).setdefault(name, {})[key] = value
                 continue
             whole = len(cells) == len(envs)
             where = None if whole else np.array(cells, np.int32).tobytes()
             columns.append((key, _CODES[kind], where, packed))
-        return (cls(envs, names, columns) if envs else None), rest
+        return (cls(envs, names, columns, orders) if envs else None), rest
 
     def fill(self, infos: dict[int, dict[Any, Any]]) -> None:
-        """Put everything back where it came from."""
+        """Put everything back where it came from, and in its order.
+
+        Args:
+            infos: {env: {name: info}}, what was not in columns.
+        """
+        found: dict[int, dict[Any, dict[Any, Any]]] = {}
         cells: list[dict[Any, Any]] = []
         for env, name in zip(self.envs, self.names, strict=True):
-            named = infos.get(env)
+            named = found.get(env)
             if named is None:
-                named = infos[env] = {}
-            info = named.get(name)
-            if info is None:
-                info = named[name] = {}
+                named = found[env] = {}
+            info: dict[Any, Any] = {}
+            named[name] = info
             cells.append(info)
         for key, code, where, packed in self.columns:
             kind, dtype = _OF_CODE[code]
             array = np.frombuffer(packed, dtype)
             values = array.tolist() if kind in (bool, int, float) else array
             if where is None:
-                for info, value in zip(cells, values, strict=True):
-                    info[key] = value
+                some = cells
             else:
-                for cell, value in zip(
-                    np.frombuffer(where, np.int32).tolist(), values, strict=True
-                ):
-                    cells[cell][key] = value
+                some = [cells[cell] for cell in np.frombuffer(where, np.int32).tolist()]
+            for info, value in zip(some, values, strict=True):
+                info[key] = value
+        for cell, order in self.orders.items():
+            env, name = self.envs[cell], self.names[cell]
+            both = {**cells[cell], **infos.get(env, {}).pop(name, {})}
+            found[env][name] = {key: both[key] for key in order}
+        for env, named in found.items():
+            named.update(infos.get(env, ()))
+            infos[env] = named
 
 
 def scatter(

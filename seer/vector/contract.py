@@ -161,13 +161,15 @@ class Side:
         final_state: {env: state} before a same-step reset.
         extras: {env: {"obs"|"rewards"|"terminations"|"truncations"|"live"|"final_obs": {agent:
             value}}} of agents without a slot.
-        slots: {env: {agent: slot}} of agents that were given a reserved slot.
+        slots: {env: {agent: slot}} of agents that have a reserved slot.
+        final_slots: the same of the episode that ended, in same-step mode.
         objects: {(field, group, leaf): {(env, index in group): value}} of leaves that can't be
             batched; field is "obs" or "final_obs".
     """
 
     __slots__ = (
-        "_infos", "columns", "extras", "final_infos", "final_state", "objects", "slots",
+        "_infos", "columns", "extras", "final_infos", "final_slots", "final_state", "objects",
+        "slots",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -177,6 +179,7 @@ class Side:
         self.final_state: dict[int, Any] = {}
         self.extras: dict[int, dict[str, dict[str, Any]]] = {}
         self.slots: dict[int, dict[str, int]] = {}
+        self.final_slots: dict[int, dict[str, int]] = {}
         self.objects: dict[tuple[str, int, int], dict[tuple[int, int], Any]] = {}
 
     @property
@@ -211,6 +214,7 @@ class Side:
         self.final_state.update(other.final_state)
         self.extras.update(other.extras)
         self.slots.update(other.slots)
+        self.final_slots.update(other.final_slots)
         for key, cells in other.objects.items():
             self.objects.setdefault(key, {}).update(cells)
 
@@ -227,6 +231,8 @@ class Actions:
         leaves: the arrays, [group][leaf]; None for a leaf of dtype object.
         side: {env: {agent: action}} for agents without a slot, and whole actions of spaces that
             can't be batched.
+        ready: one dict of actions for each environment, to be handed on in place of the arrays
+            in the next step; used within one process.
     """
 
     def __init__(self, spec: VecSpec, buffers: list[list[Any]] | None = None) -> None:
@@ -239,6 +245,7 @@ class Actions:
             for group in spec.groups
         ]  # fmt: skip
         self.side: dict[int, dict[str, Any]] = {}
+        self.ready: list[dict[str, Any]] | None = None
 
 
 def group_agents(

@@ -62,6 +62,7 @@ class Host:
         side = Side()
         cells = self.cells if only is None else [self.cells[env - self.lo] for env in only]
         rows = ActionRows(self.spec, actions, self.lo, self.hi)
+        actions.ready = None
         usual = [cell for cell in cells if cell.full] if self._quickly else []
         odd: list[tuple[int, Any]] = []  # what they returned that is to be looked at closely
         if usual:
@@ -94,7 +95,8 @@ class Host:
         except EnvFailure:
             raise
         except Exception as error:
-            raise EnvFailure(getattr(error, "env", None) or env, error) from error
+            named = getattr(error, "env", None) if isinstance(error, ResultError) else None
+            raise EnvFailure(env if named is None else named, error) from error
 
     def _place(self, frame: Frame, envs: list[int], obs: list[Any], rewards: Array) -> None:
         """Write the rows of environments that had nothing special to tell."""
@@ -105,7 +107,8 @@ class Host:
             if self._head is None:
                 self._head = frame.layout.usual_head()
             frame.root[: frame.layout.head] = self._head
-            frame.usual = True
+            frame.usual, frame.results = True, self._quick.results
+            self._quick.results = None
         else:
             frame.flags[:, rows] = False
             frame.lives[:, rows] = True
@@ -320,6 +323,9 @@ class Host:
             for final, now in zip(finals, obs, strict=True):
                 final[env] = now[env]
         frame.final_seen[env] = frame.seen[env]
+        if cell.assigned:
+            side.final_slots[env] = dict(cell.assigned)
+            side.slots.pop(env, None)
         for (what, g, k), cells in list(side.objects.items()):
             if what == "obs":
                 moved = {at: cells.pop(at) for at in list(cells) if at[0] == env}

@@ -78,7 +78,6 @@ def batch_infos(
     side: Side,
     envs: Sequence[int] | Array | None = None,
     frame: Frame | None = None,
-    slots: Mapping[int, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """The infos of the layouts dict and stacked.
 
@@ -87,7 +86,6 @@ def batch_infos(
         side: of the step; its infos become the caller's.
         envs: (rows,) the environments that the rows stand for; None: all in order.
         frame: of the step: where an episode ended in same-step mode, `final_entries` are added.
-        slots: {env: {agent: slot}} of agents that were not announced; those of the side, if None.
 
     Returns:
         For each agent ``{key: array (rows, ...), "_key": mask (rows,) bool}``, empty where
@@ -99,13 +97,13 @@ def batch_infos(
         ResultError: what an environment reported for an agent is not a dict.
     """
     if side.columns:
-        out = _from_columns(spec, side, envs, slots)
+        out = _from_columns(spec, side, envs)
     elif side.infos:
-        out = _batched(spec, side.infos, envs, side.slots if slots is None else slots)
+        out = _batched(spec, side.infos, envs, side.slots)
     else:
         out = {agent: {} for agent in spec.agents}
     if frame is not None and frame.final_seen is not None and frame.over.any():
-        out.update(final_entries(spec, frame, envs, slots))
+        out.update(final_entries(spec, frame, envs))
     return out
 
 
@@ -113,12 +111,11 @@ def final_entries(
     spec: VecSpec,
     frame: Frame,
     envs: Sequence[int] | Array | None = None,
-    slots: Mapping[int, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """What the infos of dict and stacked have besides when an episode ended in same-step mode.
 
     Args:
-        spec, envs, slots: as in `batch_infos`.
+        spec, envs: as in `batch_infos`.
         frame: of the step; row r stands for environment ``envs[r]``.
 
     Returns:
@@ -140,9 +137,7 @@ def final_entries(
     out = {
         "final_obs": observations,
         "_final_obs": over.copy(),
-        "final_info": _batched(
-            spec, side.final_infos, envs, side.slots if slots is None else slots
-        ),
+        "final_info": _batched(spec, side.final_infos, envs, side.final_slots),
         "_final_info": over.copy(),
     }
     if side.final_state:
@@ -159,7 +154,6 @@ def flat_infos(
     spec: VecSpec,
     side: Side,
     envs: Sequence[int] | Array | None = None,
-    slots: Mapping[int, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """The infos of the layout flat, as Gymnasium's `SyncVectorEnv` gives them.
 
@@ -179,9 +173,9 @@ def flat_infos(
     """
     out: dict[str, Any] = {}
     if side.columns:
-        _flat_from_columns(out, spec, side, envs, slots)
+        _flat_from_columns(out, spec, side, envs)
     elif side.infos:
-        _flattened(out, spec, side.infos, envs, side.slots if slots is None else slots)
+        _flattened(out, spec, side.infos, envs, side.slots)
     return out
 
 
@@ -189,7 +183,6 @@ def flat_final_entries(
     spec: VecSpec,
     frame: Frame,
     envs: Sequence[int] | Array | None = None,
-    slots: Mapping[int, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """What the infos of flat have besides when an episode ended in same-step mode.
 
@@ -208,7 +201,7 @@ def flat_final_entries(
             at = row * len(spec.agents) + slot
             observations[at] = _observation(spec, frame, row, slot)
     info: dict[str, Any] = {}
-    _flattened(info, spec, side.final_infos, envs, side.slots if slots is None else slots)
+    _flattened(info, spec, side.final_infos, envs, side.final_slots)
     out = {
         "final_obs": observations,
         "_final_obs": was.reshape(-1).copy(),
@@ -302,7 +295,6 @@ def _from_columns(
     spec: VecSpec,
     side: Side,
     envs: Sequence[int] | Array | None,
-    slots: Mapping[int, Mapping[str, int]] | None,
 ) -> dict[str, Any]:
     """As `_batched`, straight from columns where nothing speaks against it."""
     rows = _rows(envs, spec.num_envs)
@@ -314,12 +306,11 @@ def _from_columns(
         return [slot_of[name] * count + row_of[env] for env, name in pairs]
 
     outs: list[dict[str, Any]] = [{} for _ in spec.agents]
-    slots = side.slots if slots is None else slots
     if not scatter(outs, count, side.columns, position, _keys(side)):
-        return _batched(spec, side.infos, envs, slots)
+        return _batched(spec, side.infos, envs, side.slots)
     if not side.rest:
         return dict(zip(spec.agents, outs, strict=True))
-    out = _batched(spec, side.rest, envs, slots)
+    out = _batched(spec, side.rest, envs, side.slots)
     for agent, more in zip(spec.agents, outs, strict=True):
         out[agent].update(more)
     return out
@@ -330,7 +321,6 @@ def _flat_from_columns(
     spec: VecSpec,
     side: Side,
     envs: Sequence[int] | Array | None,
-    slots: Mapping[int, Mapping[str, int]] | None,
 ) -> None:
     rows = _rows(envs, spec.num_envs)
     width, slot_of = len(spec.agents), spec.slot
@@ -343,7 +333,7 @@ def _flat_from_columns(
     done = scatter([out], len(rows) * width, side.columns, position, _keys(side), gymnasium=True)
     rest = side.rest if done else side.infos
     if rest:
-        _flattened(out, spec, rest, envs, side.slots if slots is None else slots)
+        _flattened(out, spec, rest, envs, side.slots)
 
 
 def _keys(side: Side) -> set[Any]:

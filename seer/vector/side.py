@@ -37,7 +37,7 @@ def dumps(side: Side) -> bytes:
         blocks.append(block)
     parts = (
         [one.parts() for one in blocks], rest, side.final_infos, side.final_state, side.extras,
-        side.slots, side.objects,
+        side.slots, side.final_slots, side.objects,
     )  # fmt: skip
     try:
         body, buffers = _pickled(parts, pickle.dumps)
@@ -71,9 +71,8 @@ def loads(buffer: Any) -> Side:
         buffers.append(bytearray(view[at : at + size]))
         at += size
     side = Side()
-    blocks, infos, *more = pickle.loads(body, buffers=buffers)
-    side.infos = infos
-    side.final_infos, side.final_state, side.extras, side.slots, side.objects = more
+    blocks, side.infos, side.final_infos, *more = pickle.loads(body, buffers=buffers)
+    side.final_state, side.extras, side.slots, side.final_slots, side.objects = more
     side.columns = [Block(*one) for one in blocks]
     return side
 

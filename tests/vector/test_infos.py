@@ -42,24 +42,24 @@ def a_side(*infos: dict[str, Any]) -> Side:
     return side
 
 
-def same(got: Any, want: Any) -> None:
-    """Equal in nesting, types, dtypes and values."""
+def same(got: Any, want: Any, ordered: bool = False) -> None:
+    """Equal in nesting, types, dtypes and values; also in the order of keys, if `ordered`."""
     assert type(got) is type(want), (got, want)
     if isinstance(want, dict):
-        assert set(got) == set(want)
+        assert (list if ordered else set)(got) == (list if ordered else set)(want)
         for key in want:
-            same(got[key], want[key])
+            same(got[key], want[key], ordered)
     elif isinstance(want, np.ndarray):
         assert got.dtype == want.dtype and got.shape == want.shape, (got, want)
         if want.dtype == object:
             for x, y in zip(got.ravel(), want.ravel(), strict=True):
-                same(x, y)
+                same(x, y, ordered)
         else:
             np.testing.assert_array_equal(got, want)
     elif isinstance(want, (list, tuple)):
         assert len(got) == len(want)
         for x, y in zip(got, want, strict=True):
-            same(x, y)
+            same(x, y, ordered)
     else:
         assert got == want or (got != got and want != want)
 
@@ -458,4 +458,52 @@ def test_what_cannot_leave_its_process_is_named() -> None:
     vec.reset()
     with pytest.raises(ResultError, match=r"environment 1, 'a', key 'door'.*lock"):
         vec.step({agent: [1] * 3 for agent in vec.agents})
+    vec.close()
+
+
+class Guests(Ledger):
+    """Two guests from the beginning of an even episode, one in an odd one, under new names."""
+
+    def observation_space(self, agent: str) -> Any:
+        return self.boxes["a"]
+
+    def action_space(self, agent: str) -> Any:
+        return self.choices["a"]
+
+    def reset(self, seed: Any = None, options: Any = None) -> Any:
+        obs, infos = super().reset(seed, options)
+        for k in range(2 - self.episode % 2):
+            guest = f"guest_{self.episode}_{k}"
+            self.agents.append(guest)
+            self.place[guest] = 2 + k
+            obs[guest], infos[guest] = self.look(guest), self.tell(guest)
+        return obs, infos
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_last_infos_of_guests_are_in_the_slots_they_had(backend: str) -> None:
+    def told(world: Any, agent: str) -> dict[str, Any]:
+        return {"place": world.place[agent], "episode": world.episode, "name": agent}
+
+    vec = make_vec(
+        [partial(Guests, names=("a", "b"), horizon=2, told=told)] * 2, layout="dict",
+        backend=backend, workers=2 if backend == "process" else None, probe=False, max_agents=2,
+        autoreset="same_step",
+    )  # fmt: skip
+    vec.reset(seed=0)
+    for _ in range(4):
+        *_, infos = vec.step(vec.sample_actions())
+        if not vec.episode_over.all():
+            continue
+        episode = int(infos["a"]["episode"][0])
+        last, now = infos["final_info"], infos
+        for told_, of in ((last, episode - 1), (now, episode)):
+            assert {key for key in told_ if "final" not in key} == {*vec.agents}
+            for k, slot in enumerate(vec.agents[2:]):
+                there = k < 2 - of % 2
+                assert bool(told_[slot]) is there
+                if there:
+                    assert told_[slot]["place"].tolist() == [2 + k] * 2
+                    assert told_[slot]["name"].tolist() == [f"guest_{of}_{k}"] * 2
+        assert [len(slots) for slots in vec.slots] == [2 - episode % 2] * 2
     vec.close()

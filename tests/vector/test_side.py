@@ -20,7 +20,7 @@ from seer.vector.side import dumps, loads
 
 from .test_infos import buffers, same
 
-FIELDS = ("final_infos", "final_state", "extras", "slots", "objects")
+FIELDS = ("final_infos", "final_state", "extras", "slots", "final_slots", "objects")
 AGENTS = ("a", "b", "c")
 SPACES = {agent: (Box(-1, 1, (2,)), Discrete(2)) for agent in AGENTS}
 SPEC = VecSpec(4, AGENTS, group_agents(AGENTS, SPACES), "parallel")
@@ -53,7 +53,7 @@ def test_what_went_in_comes_out(infos: Any, final_infos: Any, states: Any) -> No
     side = Side()
     side.infos, side.final_infos, side.final_state = infos, final_infos, states
     side.extras = {1: {"obs": {"guest": np.zeros(2)}, "rewards": {"guest": 0.5}}}
-    side.slots = {2: {"guest": 3}}
+    side.slots, side.final_slots = {2: {"guest": 3}}, {2: {"last": 4}}
     side.objects = {("obs", 0, 1): {(2, 0): "text"}}
     out = loads(dumps(side))
     for name in FIELDS:
@@ -61,6 +61,9 @@ def test_what_went_in_comes_out(infos: Any, final_infos: Any, states: Any) -> No
     again = loads(dumps(out))
     same(out.infos, infos)
     same(again.infos, infos)
+    for env, named in infos.items():
+        for name, info in named.items():
+            same(out.infos[env][name], info, ordered=True)
     assert bool(loads(dumps(Side()))) is False
 
 
