@@ -683,7 +683,7 @@ def test_nothing_is_found_in_a_good_environment(env):
 
 @pytest.mark.parametrize("name", ["simple_spread_v3", "simple_tag_v3", "simple_crypto_v3"])
 def test_nothing_is_found_in_the_particle_environments(name):
-    module = getattr(pytest.importorskip("mpe2"), name)
+    module = pytest.importorskip(f"mpe2.{name}")
     for make in (module, module.env):
         report = seer.check(make, episodes=2, steps=60)
         assert report.ok, str(report)

@@ -105,10 +105,10 @@ def _agents(
     listed = list(agents)
     if max_agents is None:
         return listed, spaces, 0
-    if descriptions[0].kind != "parallel":
+    if descriptions[0].kind == "gymnasium":
         raise ConfigError(
-            f"max_agents={max_agents}: only agents of a ParallelEnv may appear unannounced; "
-            f"{descriptions[0].name} is {_KINDS[descriptions[0].kind]}"
+            f"max_agents={max_agents}: only agents of a multi-agent environment may appear "
+            f"unannounced; {descriptions[0].name} is {_KINDS[descriptions[0].kind]}"
         )
     model = next(iter(spaces.values()))
     for k in range(max_agents):
@@ -143,21 +143,38 @@ def _differing(
 ) -> list[dict[str, Spaces]] | None:
     """Every environment's own spaces where any differ, after checking that arrays can hold all."""
     checked: dict[int, bool] = {}
+    equal: dict[tuple[int, int], bool] = {}  # environments often have one space for all agents
     for env, description in enumerate(descriptions):
         if id(description) in checked:
             continue
         same = True
         for agent, pair in description.spaces.items():
             common = spaces[agent]
-            if pair is common or pair == common:
-                continue
-            same = False
-            for which, mine, first in zip(("observation", "action"), pair, common, strict=True):
-                _check_alike(which, agent, env, mine, first, descriptions)
+            for which, mine, first in zip(_SPACES, pair, common, strict=True):
+                key = (id(mine), id(first))
+                if key not in equal:
+                    equal[key] = _equal(mine, first)
+                if not equal[key]:
+                    same = False
+                    _check_alike(which, agent, env, mine, first, descriptions)
         checked[id(description)] = same
     if all(checked.values()):
         return None
     return [{**spaces, **description.spaces} for description in descriptions]
+
+
+_SPACES = ("observation", "action")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is type(b) and type(a).__name__ == "Box":  # whose own comparison is slow
+        if a.shape == b.shape and a.dtype == b.dtype:
+            low, high = a.low == b.low, a.high == b.high
+            if low.all() and high.all():
+                return True
+    return bool(a == b)
 
 
 def _check_alike(

@@ -107,8 +107,8 @@ def test_a_reserved_slot_never_has_an_agents_name():
     assert len(set(spec.agents)) == 2
 
 
-def test_slots_are_for_parallel_environments():
-    with pytest.raises(ConfigError, match="only agents of a ParallelEnv may appear"):
+def test_slots_are_for_multi_agent_environments():
+    with pytest.raises(ConfigError, match="only agents of a multi-agent environment may appear"):
         merge([said("gymnasium", agent_0=PLAIN)], max_agents=2)
 
 
