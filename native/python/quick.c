@@ -99,10 +99,15 @@ static int take(
     return usual;
 }
 
+/* The dict that an environment is given, from a list of actions or ready-made. */
 static PyObject *action_dict(PyObject *names, PyObject *row, PyObject *table)
 {
     Py_ssize_t count = PyTuple_Size(names);
-    if (!PyList_Check(row) || PyList_Size(row) != count) {
+    if (row && PyDict_Check(row)) {
+        Py_INCREF(row);
+        return row;
+    }
+    if (!row || !PyList_Check(row) || PyList_Size(row) != count) {
         PyErr_SetString(PyExc_ValueError, "expected a list of one action for each agent");
         return NULL;
     }
@@ -127,10 +132,12 @@ static int note(PyObject *list, Py_ssize_t number, PyObject *thing)
 
 PyDoc_STRVAR(
     run_doc,
-    "run(envs, orders, names, rows, table, obs, address, told, odd, at)\n--\n\n"
+    "run(envs, orders, names, rows, table, obs, address, told, odd, at, results)\n--\n\n"
     "Step environments in which everybody lives.\n\n"
     "rows[j] is the list of actions of envs[j], in the order of names, and what stands for an\n"
-    "action in the dict table (or None) is given instead; orders[j] what its list of agents was.\n"
+    "action in the dict table (or None) is given instead; or it is the dict to give. orders[j] is\n"
+    "what its list of agents was. What usual environments returned is appended to the list\n"
+    "results (or None).\n"
     " Observations are appended in the order of names, and rewards written to row j of the\n"
     "doubles (envs, names) at address; (j, infos) goes to told where there are some, (j, result)\n"
     "to odd where something is special, and then no observation of it is appended. at[0] is the number of the environment that runs, also after an error.");
@@ -138,11 +145,12 @@ PyDoc_STRVAR(
 static PyObject *run(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *envs, *orders, *names, *rows, *table, *obs, *address, *told, *odd, *at;
+    PyObject *envs, *orders, *names, *rows, *table, *obs, *address, *told, *odd, *at, *results;
     if (!PyArg_ParseTuple(
-            args, "O!O!O!O!OO!O!O!O!O!", &PyList_Type, &envs, &PyList_Type, &orders, &PyTuple_Type,
+            args, "O!O!O!O!OO!O!O!O!O!O", &PyList_Type, &envs, &PyList_Type, &orders, &PyTuple_Type,
             &names, &PyList_Type, &rows, &table, &PyList_Type, &obs, &PyLong_Type, &address,
-            &PyList_Type, &told, &PyList_Type, &odd, &PyList_Type, &at))
+            &PyList_Type, &told, &PyList_Type, &odd, &PyList_Type, &at,
+            &results))
         return NULL;
     if (table != Py_None && !PyDict_Check(table)) {
         PyErr_SetString(PyExc_TypeError, "table must be a dict or None");
@@ -180,6 +188,7 @@ static PyObject *run(PyObject *self, PyObject *args)
             int empty = all_empty(infos);
             if (empty < 0) PyErr_Clear();
             if (empty != 1) failed = note(told, j, infos);
+            if (!failed && results != Py_None) failed = PyList_Append(results, result);
         } else {
             failed = note(odd, j, result);
         }
@@ -194,76 +203,186 @@ failed:
     return NULL;
 }
 
+/* The dict `thing` may be handed on as it is: nobody but the tuple it came in holds it. */
+static int is_free(PyObject *thing)
+{
+#ifdef Py_GIL_DISABLED
+    (void)thing;
+    return 0;
+#else
+    return PyDict_CheckExact(thing) && Py_REFCNT(thing) == 1;
+#endif
+}
+
+static int all_are(PyObject *dict, int (*good)(PyObject *))
+{
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &at, &key, &value))
+        if (!good(value)) return 0;
+    return 1;
+}
+
+static int is_float(PyObject *value) { return PyFloat_CheckExact(value); }
+static int is_false(PyObject *value) { return value == Py_False; }
+static int is_nothing(PyObject *value) { return is_free(value) && PyDict_Size(value) == 0; }
+
+/* A part of a result, handed on if it may be, or nothing. */
+static PyObject *taken(PyObject *part, Py_ssize_t count, int (*good)(PyObject *))
+{
+    if (!is_free(part) || PyDict_Size(part) != count || (good && !all_are(part, good))) return NULL;
+    Py_INCREF(part);
+    return part;
+}
+
+static PyObject *rewards_of(PyObject *names, const double *rewards)
+{
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t k = 0; dict && k < PyTuple_Size(names); k++) {
+        PyObject *reward = PyFloat_FromDouble(rewards[k]);
+        if (!reward || PyDict_SetItem(dict, PyTuple_GetItem(names, k), reward)) Py_CLEAR(dict);
+        Py_XDECREF(reward);
+    }
+    return dict;
+}
+
+static PyObject *flags_of(PyObject *names)
+{
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t k = 0; dict && k < PyTuple_Size(names); k++)
+        if (PyDict_SetItem(dict, PyTuple_GetItem(names, k), Py_False)) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *infos_of(PyObject *names)
+{
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t k = 0; dict && k < PyTuple_Size(names); k++) {
+        PyObject *info = PyDict_New();
+        if (!info || PyDict_SetItem(dict, PyTuple_GetItem(names, k), info)) Py_CLEAR(dict);
+        Py_XDECREF(info);
+    }
+    return dict;
+}
+
+/* The observations of one environment: the rows of an array, in a dict that is new or free. */
+static PyObject *rows_of(PyObject *names, PyObject *row, PyObject *dict)
+{
+    if (!dict) dict = PyDict_New();
+    for (Py_ssize_t k = 0; dict && k < PyTuple_Size(names); k++) {
+        PyObject *value = PySequence_GetItem(row, k);
+        if (!value || PyDict_SetItem(dict, PyTuple_GetItem(names, k), value)) Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
 PyDoc_STRVAR(
     lists_doc,
-    "lists(names, block, address)\n--\n\n"
+    "lists(names, block, address, results)\n--\n\n"
     "The usual results of a step by environment and agent.\n\n"
     "block[i][k] is the observation of agent k of environment i; the doubles (len(block), names)\n"
-    "at address are its rewards. Gives five lists with a dict for each environment: observations,\n"
-    "rewards, terminations and truncations, all False, and infos, all empty.");
-
-static int fill(
-    PyObject *names, PyObject *row, const double *rewards, PyObject *obs, PyObject *earned,
-    PyObject *flags, PyObject *infos)
-{
-    Py_ssize_t count = PyTuple_Size(names);
-    for (Py_ssize_t k = 0; k < count; k++) {
-        PyObject *name = PyTuple_GetItem(names, k);
-        PyObject *value = PySequence_GetItem(row, k), *reward = PyFloat_FromDouble(rewards[k]);
-        PyObject *info = PyDict_New();
-        int failed = !value || !reward || !info || PyDict_SetItem(obs, name, value) ||
-                     PyDict_SetItem(earned, name, reward) || PyDict_SetItem(infos, name, info) ||
-                     (flags && PyDict_SetItem(flags, name, Py_False));
-        Py_XDECREF(value);
-        Py_XDECREF(reward);
-        Py_XDECREF(info);
-        if (failed) return -1;
-    }
-    return 0;
-}
+    "at address are its rewards; results[i] is what it returned (or results is None): dicts that\n"
+    "nobody else holds are handed on, if what is in them is as it should be. Gives five lists\n"
+    "with a dict for each environment: observations, rewards, terminations and truncations, all\n"
+    "False, and infos, all empty.");
 
 static PyObject *lists(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *names, *block, *address, *out = NULL, *flags = NULL;
+    PyObject *names, *block, *address, *results, *out = NULL, *parts[5] = {0};
     if (!PyArg_ParseTuple(
-            args, "O!OO!", &PyTuple_Type, &names, &block, &PyLong_Type, &address))
+            args, "O!OO!O", &PyTuple_Type, &names, &block, &PyLong_Type, &address, &results))
         return NULL;
     const double *rewards = PyLong_AsVoidPtr(address);
     if (!rewards) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    Py_ssize_t n = PySequence_Size(block);
+    Py_ssize_t n = PySequence_Size(block), count = PyTuple_Size(names);
     if (n < 0) return NULL;
-    PyObject *parts[5] = {0};
+    if (results != Py_None && (!PyList_Check(results) || PyList_Size(results) != n)) {
+        PyErr_SetString(PyExc_ValueError, "expected one result for each environment");
+        return NULL;
+    }
     for (int p = 0; p < 5; p++)
         if (!(parts[p] = PyList_New(n))) goto done;
-    flags = PyDict_New();
-    if (!flags) goto done;
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *dicts[5] = {PyDict_New(), PyDict_New(), NULL, NULL, PyDict_New()};
-        PyObject *row = PySequence_GetItem(block, i);
-        int failed = !row || !dicts[0] || !dicts[1] || !dicts[4] ||
-                     fill(names, row, rewards + i * PyTuple_Size(names), dicts[0], dicts[1],
-                          i == 0 ? flags : NULL, dicts[4]);
-        Py_XDECREF(row);
-        if (!failed) {
-            dicts[2] = PyDict_Copy(flags);
-            dicts[3] = PyDict_Copy(flags);
-            failed = !dicts[2] || !dicts[3];
+        PyObject *dicts[5] = {0}, *row = PySequence_GetItem(block, i);
+        if (!row) goto done;
+        if (results != Py_None) {
+            PyObject *result = PyList_GetItem(results, i);
+            dicts[0] = taken(PyTuple_GetItem(result, 0), count, NULL);
+            dicts[1] = taken(PyTuple_GetItem(result, 1), count, is_float);
+            dicts[2] = taken(PyTuple_GetItem(result, 2), count, is_false);
+            dicts[3] = taken(PyTuple_GetItem(result, 3), count, is_false);
+            dicts[4] = taken(PyTuple_GetItem(result, 4), count, is_nothing);
         }
+        dicts[0] = rows_of(names, row, dicts[0]);
+        if (!dicts[1]) dicts[1] = rewards_of(names, rewards + i * count);
+        if (!dicts[2]) dicts[2] = flags_of(names);
+        if (!dicts[3]) dicts[3] = flags_of(names);
+        if (!dicts[4]) dicts[4] = infos_of(names);
+        Py_DECREF(row);
+        int failed = 0;
         for (int p = 0; p < 5; p++)
-            if (dicts[p] && PyList_SetItem(parts[p], i, dicts[p])) failed = 1; /* steals it */
+            if (!dicts[p] || PyList_SetItem(parts[p], i, dicts[p])) failed = 1; /* steals it */
         if (failed) goto done;
     }
     out = PyTuple_Pack(5, parts[0], parts[1], parts[2], parts[3], parts[4]);
 done:
     for (int p = 0; p < 5; p++) Py_XDECREF(parts[p]);
-    Py_XDECREF(flags);
     return out;
+}
+
+PyDoc_STRVAR(
+    ready_doc,
+    "ready(given, names, table, scalar)\n--\n\n"
+    "Dicts of actions as environments are given them, or None.\n\n"
+    "Each dict of the list given must have exactly these names, with ints that are in the dict\n"
+    "table (number -> scalar) or values of the type scalar; anything else gives None.");
+
+static PyObject *ready(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *given, *names, *table, *scalar;
+    if (!PyArg_ParseTuple(
+            args, "OO!O!O!", &given, &PyTuple_Type, &names, &PyDict_Type, &table, &PyType_Type,
+            &scalar))
+        return NULL;
+    if (!PyList_Check(given)) Py_RETURN_NONE;
+    Py_ssize_t n = PyList_Size(given), count = PyTuple_Size(names);
+    PyObject *out = PyList_New(n);
+    if (!out) return NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *from = PyList_GetItem(given, i);
+        if (!PyDict_CheckExact(from) || PyDict_Size(from) != count) goto none;
+        PyObject *dict = PyDict_New();
+        if (!dict || PyList_SetItem(out, i, dict)) goto failed;
+        for (Py_ssize_t k = 0; k < count; k++) {
+            PyObject *name = PyTuple_GetItem(names, k);
+            PyObject *action = PyDict_GetItemWithError(from, name);
+            if (action && PyLong_CheckExact(action))
+                action = PyDict_GetItemWithError(table, action);
+            else if (action && (PyObject *)Py_TYPE(action) != scalar)
+                action = NULL;
+            if (!action) {
+                if (PyErr_Occurred()) goto failed;
+                goto none;
+            }
+            if (PyDict_SetItem(dict, name, action)) goto failed;
+        }
+    }
+    return out;
+none:
+    Py_DECREF(out);
+    Py_RETURN_NONE;
+failed:
+    Py_DECREF(out);
+    return NULL;
 }
 
 static PyMethodDef methods[] = {
     {"run", run, METH_VARARGS, run_doc},
     {"lists", lists, METH_VARARGS, lists_doc},
+    {"ready", ready, METH_VARARGS, ready_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -101,6 +101,7 @@ class Frame:
             in the rows that are `over`.
         side: what arrays can't carry.
         usual: everybody lived before and lives on, was heard of, and nothing ended.
+        results: then what each environment returned, where the layout can use it.
 
     These arrays belong to the frame: hand out views (``frame.reward[:]``), never the arrays
     themselves, or nobody knows when the memory may be used again.
@@ -128,6 +129,7 @@ class Frame:
         self.final_seen: Any = view(root, "final_seen")
         self.side = Side()
         self.usual = False
+        self.results: list[Any] | None = None
         self.memo: dict[Any, Any] = {}  # what a writer computes once for a frame
 
     def _leaves(self, spec: VecSpec, root: Array, kind: str) -> list[list[Any]]:
@@ -245,5 +247,5 @@ class FrameRing:
             return frame
         twin = self._shown[self.frames.index(frame)]
         twin.take_objects(frame)
-        twin.side, twin.usual = frame.side, frame.usual
+        twin.side, twin.usual, twin.results = frame.side, frame.usual, frame.results
         return twin

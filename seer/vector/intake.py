@@ -17,6 +17,8 @@ from ..types import Array
 from .base import Core, missing
 from .contract import Group
 from .leaves import OBJECT, Leaf
+from .quick import ready_actions
+from .serial import Serial
 from .spaces import unknown_agent
 
 __all__ = ["take_agents", "take_groups", "take_list"]
@@ -177,6 +179,10 @@ def take_list(vec: Core, actions: Any, envs: Array | None) -> None:
             f"{len(actions)}"
         )
     _forget(vec, envs)
+    if vec._all_live and envs is None and isinstance(vec._backend, Serial):
+        vec._backend.actions.ready = ready_actions(spec, actions)
+        if vec._backend.actions.ready is not None:
+            return None
     if vec._all_live and _lists_at_once(vec, actions, rows, count):
         return None
     names = range(count) if envs is None else envs.tolist()

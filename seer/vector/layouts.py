@@ -267,7 +267,8 @@ class ListVectorEnv(VectorEnv):
         spec = self._spec
         if frame.usual and len(spec.groups) == 1 and spec.groups[0].observation.single:
             self.final = [None] * frame.rows
-            out: Any = usual_lists(spec.agents, frame.obs[0][0], frame.reward)
+            out: Any = usual_lists(spec.agents, frame.obs[0][0], frame.reward, frame.results)
+            frame.results = None
             for env, told in frame.side.infos.items():
                 out[4][env].update(told)
             return out

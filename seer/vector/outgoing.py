@@ -8,7 +8,7 @@ from typing import Any
 from .cells import Cell
 from .contract import Actions, VecSpec
 
-__all__ = ["ActionRows"]
+__all__ = ["ActionRows", "choices"]
 
 _FEW = 4096
 """The largest discrete space whose choices are kept as ready-made scalars."""
@@ -35,9 +35,10 @@ class ActionRows:
         self._made: list[list[Any]] | None = None
         self.table: dict[int, Any] | None = None  # number -> ready-made scalar of it
         self._numbers: list[list[Any]] | None = None
-        if self._plain and group.action.leaves[0].shape == ():
+        self._ready = actions.ready
+        if self._ready is None and self._plain and group.action.leaves[0].shape == ():
             block = actions.leaves[0][0][lo:hi]
-            self.table = _choices(group.action.leaves[0])
+            self.table = choices(group.action.leaves[0])
             self._numbers = block.tolist() if self.table else [list(row) for row in block]
 
     @property
@@ -50,9 +51,14 @@ class ActionRows:
             ]
         return self._made
 
-    def row(self, env: int) -> list[Any]:
-        """The actions of all agents of an environment, in slot order; see `table`."""
+    def row(self, env: int) -> Any:
+        """The actions of all agents of an environment, in slot order; see `table`.
+
+        Or the dict of them, where it was ready-made.
+        """
         row = env - self._lo
+        if self._ready is not None:
+            return self._ready[env]
         if self._numbers is not None:
             return self._numbers[row]
         if self._plain:
@@ -61,6 +67,9 @@ class ActionRows:
 
     def lone(self, env: int) -> Any:
         """The action of an environment with one agent."""
+        if self._ready is not None:
+            (action,) = self._ready[env].values()
+            return action
         if self._numbers is None:
             return self.one(env - self._lo, 0, 0)
         number = self._numbers[env - self._lo][0]
@@ -74,6 +83,8 @@ class ActionRows:
 
     def of(self, cell: Cell, slots: Sequence[int | None]) -> dict[str, Any]:
         """The actions of the live agents of one environment."""
+        if self._ready is not None:
+            return {agent: self._ready[cell.index][agent] for agent in cell.live}
         acts = {}
         beside = self._actions.side.get(cell.index, {})
         for agent, slot in zip(cell.live, slots, strict=True):
@@ -88,7 +99,7 @@ class ActionRows:
         return acts
 
 
-def _choices(leaf: Any) -> dict[int, Any] | None:
+def choices(leaf: Any) -> dict[int, Any] | None:
     """The scalars of a small discrete space, ready-made: making 64 of them takes 5 us."""
     space, kind = leaf.space, leaf.dtype.type
     if not 0 < getattr(space, "n", 0) <= _FEW or leaf.dtype.kind not in "iu":

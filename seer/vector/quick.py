@@ -10,15 +10,16 @@ import numpy as np
 from ..types import Array
 from .cells import Cell
 from .contract import EnvFailure, VecSpec
-from .outgoing import ActionRows
+from .outgoing import ActionRows, choices
 
 try:
     from ._quick import lists as lists_in_c
+    from ._quick import ready as ready_in_c
     from ._quick import run as run_in_c
 except ImportError:  # not built for this interpreter: the same in Python
-    lists_in_c = run_in_c = None
+    lists_in_c = ready_in_c = run_in_c = None
 
-__all__ = ["Quick", "run_in_c", "run_in_python", "usual_lists"]
+__all__ = ["Quick", "ready_actions", "run_in_c", "run_in_python", "usual_lists"]
 
 _Odd = list[tuple[int, Any]]
 
@@ -32,12 +33,16 @@ class Quick:
 
     Attributes:
         rewards: (room, A) float64 of the last run; rows of what was odd are void.
+        results: what environments returned in the last run, where nothing was odd and the
+            layout can use it.
     """
 
     def __init__(self, spec: VecSpec, room: int) -> None:
         self._names, self._lone = spec.agents, spec.kind == "gymnasium"
         self.rewards: Array = np.zeros((room, len(spec.agents)))
         self._address = int(self.rewards.ctypes.data)
+        self._keep = spec.open_names
+        self.results: list[Any] | None = None
 
     def run(self, cells: Sequence[Cell], rows: ActionRows, odd: _Odd) -> tuple[list[Any], _Odd]:
         """Step them, in order.
@@ -66,9 +71,12 @@ class Quick:
             orders = [cell.order for cell in cells]
             acts = [rows.row(cell.index) for cell in cells]
             if run_in_c is not None:
+                results: list[Any] | None = [] if self._keep else None
                 run_in_c(
-                    envs, orders, self._names, acts, rows.table, obs, self._address, told, odd, at
-                )
+                    envs, orders, self._names, acts, rows.table, obs, self._address, told, odd,
+                    at, results,
+                )  # fmt: skip
+                self.results = None if odd else results
             else:
                 run_in_python(
                     envs, orders, self._names, acts, rows.table, obs, self.rewards, told, odd, at
@@ -79,7 +87,7 @@ class Quick:
 
 
 def run_in_python(
-    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[list[Any]],
+    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[Any],
     table: dict[int, Any] | None, obs: list[Any], rewards: Array, told: _Odd, odd: _Odd,
     at: list[int],
 ) -> None:  # fmt: skip
@@ -87,9 +95,12 @@ def run_in_python(
     count = len(names)
     for j, (env, order, row) in enumerate(zip(envs, orders, rows, strict=True)):
         at[0] = j
-        if table is not None:
-            row = [table.get(action, action) for action in row]
-        result = env.step(dict(zip(names, row, strict=True)))
+        if isinstance(row, dict):
+            result = env.step(row)
+        else:
+            if table is not None:
+                row = [table.get(action, action) for action in row]
+            result = env.step(dict(zip(names, row, strict=True)))
         try:
             seen, earned, terms, truncs, infos = result
             usual = (
@@ -137,20 +148,24 @@ def _run_gymnasium(
             told.append((j, {cell.live[0]: info}))
 
 
-def usual_lists(names: tuple[str, ...], obs: Array, rewards: Array) -> tuple[Any, ...]:
+def usual_lists(
+    names: tuple[str, ...], obs: Array, rewards: Array, results: list[Any] | None = None
+) -> tuple[Any, ...]:
     """The results of a usual step by environment and agent.
 
     Args:
         names: (A,) agents.
         obs: (rows, A, ...) observations.
         rewards: (rows, A) float64.
+        results: what each environment returned; its dicts are handed on where nobody else has
+            them.
 
     Returns:
         Five lists with a dict for each row: observations, rewards, terminations and
         truncations (all False), infos (all empty).
     """
     if lists_in_c is not None and rewards.flags.c_contiguous:
-        return lists_in_c(names, obs, rewards.ctypes.data)  # type: ignore[no-any-return]
+        return lists_in_c(names, obs, rewards.ctypes.data, results)  # type: ignore[no-any-return]
     return (
         [dict(zip(names, row, strict=True)) for row in obs],
         [dict(zip(names, row, strict=True)) for row in rewards.tolist()],
@@ -158,3 +173,23 @@ def usual_lists(names: tuple[str, ...], obs: Array, rewards: Array) -> tuple[Any
         [dict.fromkeys(names, False) for _ in obs],
         [{name: {} for name in names} for _ in obs],
     )
+
+
+def ready_actions(spec: VecSpec, actions: Any) -> list[dict[str, Any]] | None:
+    """Actions by environment and agent as they can be handed on, if everybody lives.
+
+    Args:
+        spec: of the vector.
+        actions: a list of one dict for each environment.
+
+    Returns:
+        New dicts with scalars of the action's dtype; None where that takes a closer look.
+    """
+    group = spec.groups[0]
+    if ready_in_c is None or not group.whole or not group.action.single:
+        return None
+    leaf = group.action.leaves[0]
+    table = choices(leaf) if leaf.shape == () else None
+    if table is None:
+        return None
+    return ready_in_c(actions, spec.agents, table, leaf.dtype.type)  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 import copy
 import functools
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -137,7 +138,8 @@ def test_the_loop_in_c_is_the_loop_in_python(monkeypatch):
             return told
 
     in_c = episode()
-    monkeypatch.setattr(quick, "run_in_c", None)
+    for name in ("lists_in_c", "ready_in_c", "run_in_c"):
+        monkeypatch.setattr(quick, name, None)
     assert repr(episode()) == repr(in_c)
 
 
@@ -441,3 +443,38 @@ def test_agents_that_were_not_announced():
         assert set(slots) == {"new"} and vec.live[0, slots["new"]]
         obs, rewards, *_ = vec.step(vec.sample_actions())
         assert rewards[vec.agents[slots["new"]]].tolist() == [73.0]
+
+
+def test_a_gymnasium_environment_in_lists():
+    with vector("CartPole-v1", num_envs=2, layout="list") as vec:
+        vec.reset(seed=0)
+        moved = [vec.step([{"agent_0": k}, {"agent_0": 1 - k}])[0] for k in (0, 1, 1)]
+    for env, actions in enumerate(((0, 1, 1), (1, 0, 0))):
+        one = gymnasium.make("CartPole-v1")
+        one.reset(seed=env)
+        for t, action in enumerate(actions):
+            np.testing.assert_array_equal(one.step(action)[0], moved[t][env]["agent_0"])
+
+
+def test_dicts_that_an_environment_keeps_are_not_handed_on():
+    class Hoards(Ledger):
+        def __init__(self, **options):
+            super().__init__(horizon=99, **options)
+            self.hoard = []
+
+        def step(self, actions):
+            out = super().step(actions)
+            self.hoard.append(out if self.tag else (*out[:2], dict(out[2]), *out[3:]))
+            return out
+
+    with vector([functools.partial(Hoards, tag=k) for k in range(2)], layout="list") as vec:
+        vec.reset(seed=0)
+        for t in range(1, 4):
+            obs, rewards, terms, truncs, infos = vec.step(vec.sample_actions())
+            for k in range(2):
+                obs[k]["a"][:] = rewards[k]["a"] = terms[k]["a"] = truncs[k]["a"] = -9
+                infos[k]["a"]["mine"] = 1
+        for k, hoard in enumerate(vec.get_attr("hoard")):
+            for t, (obs, rewards, terms, truncs, infos) in enumerate(hoard, 1):
+                assert obs["a"].tolist() == [k, 0, 0, t] and rewards["a"] == 100 * k + t
+                assert terms["a"] is False and truncs["a"] is False and infos["a"] == {}
