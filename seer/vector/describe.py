@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ def describe(env: Any, what: str = "the factory") -> EnvDescription:
                          _space(env.action_space, "action_space", what, name))}  # fmt: skip
     else:
         agents = _agents(env, what, name)
-        spaces = {agent: agent_spaces(env, agent, what) for agent in agents or ()}
+        spaces = agent_spaces(env, agents, what) if agents else {}
     metadata = getattr(env, "metadata", None)
     return EnvDescription(
         kind,
@@ -128,35 +128,46 @@ def kind_of_env(env: Any, what: str = "the factory") -> EnvKind:
     )
 
 
-def agent_spaces(env: Any, agent: str, what: str) -> tuple[Any, Any]:
-    """Observation and action space of one agent.
+def agent_spaces(env: Any, agents: Sequence[str], what: str) -> dict[str, tuple[Any, Any]]:
+    """Observation and action space of each agent.
 
     Raises:
         ConfigError: the environment doesn't have them, or they are no Gymnasium spaces.
     """
+    observation = _asker(env, "observation_space", what)
+    action = _asker(env, "action_space", what)
+    return {agent: (observation(agent), action(agent)) for agent in agents}
+
+
+def _asker(env: Any, which: str, what: str) -> Callable[[str], Any]:
+    """Agent -> its space, by the environment's method or table."""
+    import gymnasium
+
     name = type(env).__name__
-    out = []
-    for which in ("observation_space", "action_space"):
-        method = getattr(env, which, None)
+    method = getattr(env, which, None)
+    if callable(method) and not hasattr(method, "sample"):
+        ask = method
+    elif isinstance(table := getattr(env, f"{which}s", None), Mapping):
+        ask = table.__getitem__
+    else:
+        raise ConfigError(
+            f"{what} ({name}) has neither {which}(agent) nor {which}s, so the "
+            f"{which.replace('_', ' ')}s of its agents are unknown"
+        )
+
+    def asked(agent: str) -> Any:
         try:
-            if callable(method) and not hasattr(method, "sample"):
-                space = method(agent)
-            elif isinstance(table := getattr(env, f"{which}s", None), Mapping):
-                space = table[agent]
-            else:
-                raise ConfigError(
-                    f"{what} ({name}) has neither {which}(agent) nor {which}s, so the "
-                    f"{which.replace('_', ' ')} of agent {agent!r} is unknown"
-                )
-        except ConfigError:
-            raise
+            space = ask(agent)
         except Exception as error:
             raise ConfigError(
                 f"{what} ({name}) has no {which.replace('_', ' ')} for its agent {agent!r}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        out.append(_space(space, f"{which}({agent!r})", what, name))
-    return out[0], out[1]
+        if isinstance(space, gymnasium.Space):
+            return space
+        return _space(space, f"{which}({agent!r})", what, name)
+
+    return asked
 
 
 def _agents(env: Any, what: str, name: str) -> tuple[str, ...] | None:

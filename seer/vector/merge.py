@@ -170,10 +170,9 @@ def _equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is type(b) and type(a).__name__ == "Box":  # whose own comparison is slow
-        if a.shape == b.shape and a.dtype == b.dtype:
-            low, high = a.low == b.low, a.high == b.high
-            if low.all() and high.all():
-                return True
+        alike = a.shape == b.shape and a.dtype == b.dtype
+        if alike and bool((a.low == b.low).all()) and bool((a.high == b.high).all()):
+            return True
     return bool(a == b)
 
 
