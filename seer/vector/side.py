@@ -31,13 +31,10 @@ def dumps(side: Side) -> bytes:
         ResultError: something in it can be pickled neither by pickle nor by cloudpickle; names
             the environment, the agent and the key.
     """
-    blocks = list(side.columns)
-    block, rest = Block.of(side.rest)
-    if block is not None:
-        blocks.append(block)
+    block, rest = Block.of(side.infos)
     parts = (
-        [one.parts() for one in blocks], rest, side.final_infos, side.final_state, side.extras,
-        side.slots, side.final_slots, side.objects,
+        None if block is None else block.parts(), rest, side.final_infos, side.final_state,
+        side.extras, side.slots, side.final_slots, side.objects,
     )  # fmt: skip
     try:
         body, buffers = _pickled(parts, pickle.dumps)
@@ -71,9 +68,10 @@ def loads(buffer: Any) -> Side:
         buffers.append(bytearray(view[at : at + size]))
         at += size
     side = Side()
-    blocks, side.infos, side.final_infos, *more = pickle.loads(body, buffers=buffers)
+    block, side.infos, side.final_infos, *more = pickle.loads(body, buffers=buffers)
     side.final_state, side.extras, side.slots, side.final_slots, side.objects = more
-    side.columns = [Block(*one) for one in blocks]
+    if block is not None:
+        side.columns = [Block(*block)]
     return side
 
 

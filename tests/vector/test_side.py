@@ -47,7 +47,7 @@ INFOS = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(INFOS, INFOS, st.dictionaries(st.integers(0, 3), OTHERS, max_size=2))
 def test_what_went_in_comes_out(infos: Any, final_infos: Any, states: Any) -> None:
     side = Side()
@@ -67,7 +67,7 @@ def test_what_went_in_comes_out(infos: Any, final_infos: Any, states: Any) -> No
     assert bool(loads(dumps(Side()))) is False
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(
     st.lists(
         st.dictionaries(
