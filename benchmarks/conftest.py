@@ -30,7 +30,7 @@ def measure(benchmark):
 
     def run(function, *args):
         try:
-            row = benchmark.pedantic(
+            (row,) = benchmark.pedantic(
                 lambda: bench.quietly(lambda: function(*args), attempts=3), rounds=1
             )
         except bench.UnavailableError as error:

@@ -1,4 +1,4 @@
-"""Figures of the engine, each beside its baseline in the same run; ``seer bench engine``.
+"""Figures, each beside its baseline in the same run; ``seer bench engine``, ``seer bench vec``.
 
 The two are measured in turn, round by round, so that what else the machine does hits both. A row
 gives the medians, the median of the rounds' ratios and its quartiles; a ratio says how many times
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,9 @@ __all__ = [
     "suites",
 ]
 
+Measured = TypeVar("Measured")
+TABLE = "table"
+"""The bench of rows that are cells of one table; their case is "column: line"."""
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = ("-O3", "-ffp-contract=off", "-std=c11", "-D_GNU_SOURCE")  # those of the wheel
 
@@ -185,7 +188,7 @@ def program_lines(
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def others(function: Callable[[], Row]) -> tuple[Row, float]:
+def others(function: Callable[[], Measured]) -> tuple[Measured, float]:
     """Measure, and tell how many CPUs all other processes kept busy meanwhile."""
     import psutil
 
@@ -203,41 +206,47 @@ def others(function: Callable[[], Row]) -> tuple[Row, float]:
     return result, max(0.0, (busy() - machine_wide - (own() - mine)) / elapsed)
 
 
-def quietly(function: Callable[[], Row], attempts: int = 1, enough: float = 0.1) -> Row:
+def quietly(
+    function: Callable[[], Row | list[Row]], attempts: int = 1, enough: float = 0.1
+) -> list[Row]:
     """Measure up to `attempts` times, until other processes leave the machine alone.
 
     Args:
-        function: measures.
+        function: measures a row, or many at once.
         attempts: how often at most; SEER_BENCH_ATTEMPTS in the environment overrides it.
         enough: so many CPUs may be busy with other things.
 
     Returns:
-        The row measured with the least going on beside it; its note tells how much.
+        The rows measured with the least going on beside them; their notes tell how much.
     """
-    best, least = None, float("inf")
+    best: list[Row] = []
+    least = float("inf")
     for _ in range(max(1, int(os.environ.get("SEER_BENCH_ATTEMPTS", attempts)))):
         result, load = others(function)
         if load < least:
-            best, least = result, load
+            best, least = result if isinstance(result, list) else [result], load
         if load <= enough:
             break
-    assert best is not None  # one attempt at least was made
-    note = f"{best.note}; " if best.note else ""
-    return replace(best, note=f"{note}{least:.2f} CPUs busy with other things")
+    busy = f"{least:.2f} CPUs busy with other things"
+    return [replace(r, note=f"{r.note}; {busy}" if r.note else busy) for r in best]
 
 
-def suites() -> dict[str, Callable[[bool], Iterable[Callable[[], Row]]]]:
-    """What `seer bench` knows: name to a function of `quick` that lists measurements."""
+def suites() -> dict[str, Callable[[bool], Iterable[Callable[[], Row | list[Row]]]]]:
+    """What `seer bench` knows: name to a function of `quick` that lists measurements.
+
+    A measurement gives one row, or a column of one large table.
+    """
     from .figures import engine
+    from .vec_figures import vec
 
-    return {"engine": engine}
+    return {"engine": engine, "vec": vec}
 
 
 def main(suite: str = "engine", *, json_path: str | Path | None = None, quick: bool = False) -> int:
     """Measure a suite, print it as a table, and write it as JSON.
 
     Args:
-        suite: ``"engine"``.
+        suite: ``"engine"`` or ``"vec"``.
         json_path: a file for the list of rows.
         quick: fewer rounds.
 
@@ -261,13 +270,14 @@ def main(suite: str = "engine", *, json_path: str | Path | None = None, quick: b
     with console.status("measuring") as status:
         for measure in known[suite](quick):
             try:
-                rows.append(quietly(measure))
+                rows += quietly(measure)
             except UnavailableError as error:
                 if str(error) not in missing:
                     missing.append(str(error))
                 continue
             status.update(f"measured: {rows[-1].bench}, {rows[-1].case}")
-    _print(console, suite, rows)
+    _print_table(console, suite, [r for r in rows if r.bench == TABLE])
+    _print(console, suite, [r for r in rows if r.bench != TABLE])
     for text in missing:
         console.print(f"not measured: {text}", style="yellow", highlight=False, markup=False)
     if json_path is not None:
@@ -295,4 +305,29 @@ def _print(console: Any, suite: str, rows: Iterable[Row]) -> None:
             f"{r.ratio:.2f} ({r.low:.2f}-{r.high:.2f})",
             f"[{'green' if r.met else 'red'}]{r.target or '-'}[/]",
         )
+    console.print(table)
+
+
+def _print_table(console: Any, suite: str, rows: Iterable[Row]) -> None:
+    """The cells beside each other, as rates."""
+    from rich.table import Table
+
+    cells: dict[tuple[str, str], Row] = {}
+    for r in rows:
+        column, _, line = r.case.partition(": ")
+        cells[line, column] = r
+    if not cells:
+        return
+    columns = list(dict.fromkeys(column for _, column in cells))
+    table = Table(title=f"seer bench {suite}: thousand environment steps per second, medians")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for line in dict.fromkeys(line for line, _ in cells):
+        values = []
+        for column in columns:
+            here = cells.get((line, column))
+            copies = int(column.rpartition(" x ")[2])
+            values.append(f"{copies / here.value * 1e3:.3g}" if here else "")
+        table.add_row(line, *values)
     console.print(table)

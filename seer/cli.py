@@ -291,26 +291,34 @@ def record(
     )  # fmt: skip
 
 
-@bench_app.callback()
-def _bench() -> None:
-    """Keeps `engine` a command of its own."""
+BenchFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows here.")
+]
+Quick = Annotated[bool, typer.Option(help="Fewer rounds: a glance, no figure to quote.")]
 
 
 @bench_app.command()
-def engine(
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the rows here.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Fewer rounds: a glance, no figure to quote.")
-    ] = False,
-) -> None:
+def engine(json_path: BenchFile = None, quick: Quick = False) -> None:
     """Measure the engine: PHOLD, threads, hand-over, the swarm."""
+    _bench("engine", json_path, quick)
+
+
+@bench_app.command()
+def vec(json_path: BenchFile = None, quick: Quick = False) -> None:
+    """Measure make_vec beside the libraries that are installed.
+
+    A library in an interpreter of its own is named by SEER_RLLIB_PYTHON, SEER_PUFFERLIB_PYTHON
+    and so on; SEER_VEC_PYTHON names one with mpe2 and pettingzoo[butterfly].
+    """
+    _bench("vec", json_path, quick)
+
+
+def _bench(suite: str, json_path: Path | None, quick: bool) -> None:
     from .bench import main as bench
 
     if json_path is not None and (json_path.is_dir() or not json_path.parent.is_dir()):
         raise ConfigError(f"--json {str(json_path)!r}: expected a file in a folder that exists")
-    sys.exit(bench("engine", json_path=json_path, quick=quick))
+    sys.exit(bench(suite, json_path=json_path, quick=quick))
 
 
 # ---- what commands share -----------------------------------------------------------

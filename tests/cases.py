@@ -22,11 +22,13 @@ def make_vec(env_fns, workers=0, **opts):
 
     Args:
         env_fns: factories of one environment each.
-        workers: 0: the caller steps all of them; k: exactly k processes do.
+        workers: 0: the caller steps all of them; k: exactly k processes do, or as many as there
+            are environments.
         **opts: for `seer.make_vec`; those about workers are left out where there are none.
     """
     left_out = ELSEWHERE if workers else ELSEWHERE | OF_WORKERS
     given = {name: value for name, value in opts.items() if name not in left_out}
-    where = {"backend": "process", "workers": workers} if workers else {"backend": "serial"}
+    count = min(workers, len(env_fns))
+    where = {"backend": "process", "workers": count} if count else {"backend": "serial"}
     defaults = {"layout": "list", "autoreset": "same_step", "autoreset_options": "last"}
     return seer.make_vec(list(env_fns), **{**defaults, **where, **given})
