@@ -88,7 +88,7 @@ def _agents(env: Any, findings: Findings) -> tuple[str, ...] | None:
 def _pair(env: Any, kind: str, agent: str) -> tuple[Any, Any]:
     if kind == "gymnasium":
         return env.observation_space, env.action_space
-    return agent_spaces(env, agent, "The environment")
+    return agent_spaces(env, [agent], "The environment")[agent]
 
 
 def _same_space(what: str, one: Any, other: Any, kind: str, agent: str, findings: Findings) -> None:

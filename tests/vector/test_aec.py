@@ -417,8 +417,6 @@ def test_an_agent_that_joins_takes_a_reserved_slot_or_travels_beside():
     with seer.make_vec(make, num_envs=1, probe=False) as vec:
         vec.reset(seed=0)
         vec.step([0])
-        vec.step([0])
-        vec.step([0])
         with pytest.raises(UnknownAgentError, match=r"'z'.*max_agents"):
             vec.step([0])
 
