@@ -13,7 +13,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from seer.errors import ConfigError, SnapshotError
-from seer.vector.contract import OBSERVED
+from seer.vector.contract import OBSERVED, REWARDED
 from seer.vector.make import make_vec
 from seer.vector.moments import Moments
 from seer.vector.statistics import RecordEpisodeStatistics
@@ -507,7 +507,10 @@ def test_wrong_vectors() -> None:
 
 def test_wrappers_of_single_environments_say_that_this_is_none() -> None:
     for layout in ("dict", "flat"):
-        with pytest.raises(TypeError, match=r"Expected env to be a `gymnasium.Env` but got .*Vect"):
+        with pytest.raises(
+            (AssertionError, TypeError),
+            match=r"Expected env to be a `gymnasium.Env` but got .*Vect",
+        ):
             gymnasium.wrappers.NormalizeObservation(a_vec(layout))
     with pytest.raises(TypeError, match=r"Expected env to be a `gymnasium.vector.VectorEnv`"):
         gymnasium.wrappers.vector.NormalizeObservation(a_vec("dict"))
@@ -527,3 +530,56 @@ def test_moments_in_batches_are_the_moments_of_all() -> None:
     assert moments.count == len(every)
     np.testing.assert_allclose(moments.mean, every.mean(0), rtol=1e-14)
     np.testing.assert_allclose(moments.variance, every.var(0), rtol=1e-9)
+
+
+# ---- taking turns -------------------------------------------------------------------------
+
+
+def test_taking_turns_a_stack_has_what_its_agent_saw() -> None:
+    from pettingzoo.utils.conversions import parallel_to_aec
+
+    def game(k: int) -> Any:
+        return parallel_to_aec(Ledger(tag=k, names=NAMES, **KINDS[k]))
+
+    raw, vec = (
+        make_vec([partial(game, 0), partial(game, 1)], layout="dict", backend="serial", probe=False)
+        for _ in range(2)
+    )
+    vec = NormalizeReward(FrameStack(vec, 2), gamma=0.5)
+    obs, _ = raw.reset(seed=0)
+    seen, _ = vec.reset(seed=0)
+    last: dict[Any, Any] = {}
+    returns: dict[Any, float] = {}
+    samples: dict[str, list[float]] = {"ally": [], "foe": []}
+    heard = 0
+    for step in range(40):
+        there = here(raw)
+        for env in range(2):
+            if raw.was_reset[env]:
+                for agent in NAMES:
+                    last.pop((env, agent), None)
+            for slot, agent in enumerate(NAMES):
+                if there[env, slot]:
+                    now = obs[agent][env]
+                    np.testing.assert_array_equal(
+                        seen[agent][env], [last.get((env, agent), now), now]
+                    )
+                    last[env, agent] = now
+                    heard += step > 0
+        obs, rewards, terms, truncs, _ = raw.step(ones(raw))
+        seen, earned, *_ = vec.step(ones(vec))
+        for slot, agent in enumerate(NAMES):
+            for env in range(2):
+                if raw.was_reset[env]:
+                    returns = {key: value for key, value in returns.items() if key[0] != env}
+                if raw._frame.seen[env, slot] & REWARDED:
+                    key = env, agent
+                    returns[key] = returns.get(key, 0.0) * 0.5 + rewards[agent][env]
+                    samples[agent[:-2]].append(returns[key])
+                    if terms[agent][env] or truncs[agent][env]:
+                        del returns[key]
+        for agent in NAMES:
+            spread = np.sqrt(np.var(samples[agent[:-2]]) + 1e-8) if samples[agent[:-2]] else 1.0
+            if len(samples[agent[:-2]]) > 1:
+                np.testing.assert_allclose(earned[agent], rewards[agent] / spread, rtol=1e-9)
+    assert heard > 40
