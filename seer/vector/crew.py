@@ -118,6 +118,10 @@ class Crew:
 
     def start(self) -> None:
         """Start every worker; they make their environments meanwhile."""
+        if self._method == "fork":
+            # Known to cloudpickle before, the caller's classes come back as themselves.
+            with contextlib.suppress(Exception):  # what can't be pickled needn't be
+                dumps(self._factories)
         for link in self.links:
             self._launch(link)
         for link in self.links:

@@ -6,7 +6,9 @@ a function is sent by value, and comes back as the very class it was.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import sys
 import traceback
 from typing import Any
 
@@ -68,8 +70,20 @@ def unpack_error(data: bytes) -> BaseException:
         error = _rebuilt(packed["parts"], packed["text"])
     if error is None:
         error = RemoteError(f"{packed['type']}: {packed['text']}", type_name=packed["type"])
+    _become_known(error)
     error.__cause__ = WorkerTraceback(packed["traceback"])
     return error
+
+
+def _become_known(error: BaseException) -> None:
+    """Let an exception be of the class that has its name here, not of a copy."""
+    cls: Any = type(error)
+    known: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        known = getattr(known, name, None)
+    if known is not cls and isinstance(known, type) and issubclass(known, BaseException):
+        with contextlib.suppress(TypeError):  # their instances are laid out differently
+            error.__class__ = known
 
 
 def _tried(error: BaseException) -> bytes | None:

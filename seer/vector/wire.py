@@ -27,6 +27,7 @@ import numpy as np
 
 from .._native import ffi, lib
 from ..errors import OutOfMemoryError
+from ..hardware import available_memory
 from ..types import Array
 from .contract import Actions, VecSpec
 from .frames import Frame, FrameLayout
@@ -63,7 +64,7 @@ class Memory:
         try:
             self.map = mmap.mmap(self.fd, self.nbytes)
         except OSError as error:
-            raise _no_memory(self.nbytes, error) from error
+            raise _no_memory(self.nbytes, str(error.strerror)) from error
         finally:
             if fd is not None:
                 self.close_fd()
@@ -86,6 +87,10 @@ class Memory:
 
 
 def _reserve(nbytes: int) -> int:
+    available = available_memory()
+    if available is not None and nbytes > available:
+        # Reserving it all the same would not fail: it would get processes killed.
+        raise _no_memory(nbytes, f"{available / 2**20:.1f} MiB are available")
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("seer", os.MFD_CLOEXEC)
     else:
@@ -98,14 +103,14 @@ def _reserve(nbytes: int) -> int:
             os.ftruncate(fd, nbytes)
     except OSError as error:
         os.close(fd)
-        raise _no_memory(nbytes, error) from error
+        raise _no_memory(nbytes, str(error.strerror)) from error
     return fd
 
 
-def _no_memory(nbytes: int, error: OSError) -> OutOfMemoryError:
+def _no_memory(nbytes: int, why: str) -> OutOfMemoryError:
     return OutOfMemoryError(
         f"{nbytes / 2**20:.1f} MiB of shared memory for the environments' results can't be had: "
-        f"{error.strerror}; use fewer environments or smaller observations"
+        f"{why}; use fewer environments or smaller observations"
     )
 
 

@@ -88,7 +88,7 @@ class _Worker:
                 continue
             seen = value
             self._hear()
-            if int(order[0]) == value:
+            if int(order[0]) == value and self._open:
                 self._obey(value)
             else:
                 self._work_off()
@@ -189,7 +189,7 @@ class _Worker:
         """Step or reset those environments that have a command, the oldest first."""
         wire, lo = self.wire, self.lo
         commands, results = wire.command_at[lo], wire.base + int(wire.result_where[lo])
-        while True:
+        while self._open:
             at = lib.seer_command_oldest(commands, results, wire.stride, self.hi - lo)
             if at < 0:
                 return
