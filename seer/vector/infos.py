@@ -74,10 +74,7 @@ def _copied(value: Any) -> Any:
 
 
 def batch_infos(
-    spec: VecSpec,
-    side: Side,
-    envs: Sequence[int] | Array | None = None,
-    frame: Frame | None = None,
+    spec: VecSpec, side: Side, envs: Sequence[int] | Array | None = None, frame: Frame | None = None
 ) -> dict[str, Any]:
     """The infos of the layouts dict and stacked.
 
@@ -108,9 +105,7 @@ def batch_infos(
 
 
 def final_entries(
-    spec: VecSpec,
-    frame: Frame,
-    envs: Sequence[int] | Array | None = None,
+    spec: VecSpec, frame: Frame, envs: Sequence[int] | Array | None = None
 ) -> dict[str, Any]:
     """What the infos of dict and stacked have besides when an episode ended in same-step mode.
 
@@ -151,9 +146,7 @@ def final_entries(
 
 
 def flat_infos(
-    spec: VecSpec,
-    side: Side,
-    envs: Sequence[int] | Array | None = None,
+    spec: VecSpec, side: Side, envs: Sequence[int] | Array | None = None
 ) -> dict[str, Any]:
     """The infos of the layout flat, as Gymnasium's `SyncVectorEnv` gives them.
 
@@ -180,9 +173,7 @@ def flat_infos(
 
 
 def flat_final_entries(
-    spec: VecSpec,
-    frame: Frame,
-    envs: Sequence[int] | Array | None = None,
+    spec: VecSpec, frame: Frame, envs: Sequence[int] | Array | None = None
 ) -> dict[str, Any]:
     """What the infos of flat have besides when an episode ended in same-step mode.
 
@@ -291,11 +282,7 @@ def _flattened(
         spread([out], len(rows) * width, cells, gymnasium=True)
 
 
-def _from_columns(
-    spec: VecSpec,
-    side: Side,
-    envs: Sequence[int] | Array | None,
-) -> dict[str, Any]:
+def _from_columns(spec: VecSpec, side: Side, envs: Sequence[int] | Array | None) -> dict[str, Any]:
     """As `_batched`, straight from columns where nothing speaks against it."""
     rows = _rows(envs, spec.num_envs)
     count, slot_of = len(rows), spec.slot
@@ -317,10 +304,7 @@ def _from_columns(
 
 
 def _flat_from_columns(
-    out: dict[str, Any],
-    spec: VecSpec,
-    side: Side,
-    envs: Sequence[int] | Array | None,
+    out: dict[str, Any], spec: VecSpec, side: Side, envs: Sequence[int] | Array | None
 ) -> None:
     rows = _rows(envs, spec.num_envs)
     width, slot_of = len(spec.agents), spec.slot
