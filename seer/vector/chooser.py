@@ -39,22 +39,26 @@ class Chooser:
         human = self._human()
         if a.backend == "serial":
             return ProcessConfig(0, reason="backend='serial' was asked for"), None
-        if human and count > 1 and (isolation or pool or a.backend == "process"):
-            asked = isolation or (f"pool={pool!r}" if pool else "backend='process'")
+        crew = isinstance(pool, ProcessConfig) and pool.workers > 0
+        if human and count > 1 and (isolation or crew or a.backend == "process"):
+            asked = isolation or (f"pool={pool!r}" if crew else "backend='process'")
             raise ConfigError(
                 f"make_vec(render_mode='human', {asked}): only a single environment, or "
                 "backend='serial', can open windows; use render_mode='rgb_array'"
             )
         if isinstance(pool, ProcessConfig):
-            share = {"caller_share": 0.0} if isolation else {}
+            share = {"caller_share": 0.0} if isolation and pool.workers else {}
             why = "pool=ProcessConfig(…) was asked for"
             return replace(pool, reason=why, **share), self._differing_costs(isolation)  # type: ignore[arg-type]
         if a.workers is not None:
             why = f"workers={a.workers} was asked for, which keeps every environment in a worker"
             return ProcessConfig(a.workers, caller_share=0.0, reason=why), None
         cpus = usable_cpus()
-        if isolation:
-            return choose([1.0] * count, cpus, isolate=True, why=isolation), None
+        apart = isolation
+        if not apart and a.batch_size is not None and a.batch_size < count:
+            apart = f"batch_size={a.batch_size}"
+        if isolation or (apart and a.backend == "process"):
+            return choose([1.0] * count, cpus, isolate=True, why=apart), None
         if a.backend == "process":
             workers = max(1, min(cpus, count) - 1)
             why = f"backend='process' was asked for; {cpus} usable CPUs, {count} environments"
@@ -73,6 +77,9 @@ class Chooser:
             why = f"the probe failed ({self.probed.error}), so nothing is known of a step's cost"
             return ProcessConfig(0, reason=why), None
         config = choose(costs, cpus)
+        if config.workers and apart:
+            # What the caller steps itself would only advance while the caller waits.
+            config = choose(costs, cpus, isolate=True, why=apart)
         if config.workers and a.start_method != "fork":
             why = unsendable(self._source.factories)
             if why:

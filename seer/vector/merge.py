@@ -95,8 +95,8 @@ def _agents(
             raise ConfigError(
                 f"make_vec: environment {env} ({description.name}) has no possible_agents, so "
                 "there is nobody to make arrays for before its first reset; set "
-                "possible_agents to every name that may appear, or leave probe=True, which "
-                "resets an extra instance to see who is there"
+                "possible_agents to every name that may appear (or let make_vec probe, without "
+                "isolation: it resets an extra instance to see who is there)"
             )
         for agent in description.agents:
             agents.setdefault(agent)

@@ -409,6 +409,17 @@ def test_a_config_is_followed():
         assert os.getpid() not in vec.call("pid")
 
 
+def test_asynchronous_environments_advance_without_the_caller(monkeypatch):
+    monkeypatch.setattr("seer.vector.chooser.usable_cpus", lambda: 2)
+    for backend in ("auto", "process"):
+        with seer.make_vec(Here, 4, batch_size=2, pause=2e-3, backend=backend) as vec:
+            assert os.getpid() not in vec.call("pid")
+            assert vec.pool.workers == 2
+            assert "batch_size=2" in vec.pool.explain()
+    with seer.make_vec(Here, 4, batch_size=4, pause=2e-3) as vec:
+        assert vec.call("pid")[0] == os.getpid()
+
+
 def test_unequal_factories_are_dealt_by_cost():
     makes = [functools.partial(Here, pause=0.02)] + [functools.partial(Here, tag=1)] * 5
     with seer.make_vec(makes, pool=ProcessConfig(1)) as vec:
