@@ -23,6 +23,7 @@ from .checking.play import (
     WrongForm,
     play,
     player,
+    takes_seed,
 )
 from .checking.report import Findings, Problem, Report
 from .checking.still import changed_spaces, close_rules, render_rules, space_rules, unused_rules
@@ -39,6 +40,9 @@ __all__ = ["Problem", "Report", "check"]
 
 _SECONDS = 20.0
 """How long the run that everything is compared with goes on at most, s."""
+
+_LARGE, _MANY = 1 << 14, 200
+"""Arrays of more than so many bytes are remembered by a digest, after so many moments all."""
 
 _COPIES = 8
 
@@ -74,8 +78,9 @@ def check(env: Any, *, episodes: int = 3, steps: int = 200, seed: int = 0) -> Re
           reward-missing info-form info-shared``
         - memory: ``observation-reused info-reused``
         - masks: ``mask-form mask-empty mask-ignored``
-        - chance: ``global-random seed seed-zero seeds-equal unseeded-equal episodes-repeat``
-        - state: ``reset-midway shared-state``
+        - chance: ``global-random reset-seed seed seed-zero seeds-equal unseeded-equal
+          episodes-repeat``
+        - state: ``reset-midway shared-state action-altered``
         - the rest: ``environment raises return-form render render-mode close-twice close-early``
 
     Raises:
@@ -122,6 +127,8 @@ def _examine(
         return
     agents, pairs = spaces
     report.agents = agents
+    if not takes_seed(first):
+        findings.add("reset-seed", "reset() takes no seed")
     actions = {agent: pair[1] for agent, pair in pairs.items()}
     watch = Watch(findings, report.kind, first, pairs)
     moments = _run(who, Sampler(actions, seed), findings, report, watch, changed, size)
@@ -131,8 +138,9 @@ def _examine(
     close_rules(first, findings)
     if moments and not {"raises", "return-form", "selection", "dead-turn"} & findings.rules:
         again = Again(findings, make, report.kind, actions, seed, moments)
-        for rules in (lambda: again.chance(changed), again.seeds, again.neighbours, again.midway,
-                      again.masks):  # fmt: skip
+        seeded = (lambda: again.chance(changed), again.seeds, again.neighbours, again.midway,
+                  again.masks)  # fmt: skip
+        for rules in seeded if "reset-seed" not in findings.rules else ():
             _guarded(rules, findings)
         if not any(moment.over for moment in moments):
             findings.note(f"no episode ended within {steps} steps, so nothing is known of how one "
@@ -168,8 +176,10 @@ def _run(
     try:
         for moment in play(who, seed, sampler, episodes, steps, until):
             states = _note_changes(states, "step" if moment.step else "reset", changed)
-            moments.append(moment)
             watch.see(moment)
+            if moments:  # what it told needs no more to be watched
+                moments[-1].slim(_LARGE if len(moments) < _MANY else 0)
+            moments.append(moment)
     except WrongForm as error:
         rule = "selection" if "agent_selection" in str(error) else "return-form"
         findings.add(rule, _capital(str(error)), episode=who.episode, step=who.steps)

@@ -4,6 +4,7 @@ import functools
 import json
 import random
 import re
+import tracemalloc
 
 import gymnasium
 import numpy as np
@@ -435,6 +436,24 @@ class MaskShort(Masked):
     size = 2
 
 
+class Altering(Good):
+    """Squashes its actions in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.spaces = dict.fromkeys(self.possible_agents, (BOX, BOX))
+
+    def step(self, actions):
+        for action in actions.values():
+            np.tanh(action, out=action)
+        return super().step({a: float(x.sum()) for a, x in actions.items()})
+
+
+class Seedless(Good):
+    def reset(self):
+        return super().reset()
+
+
 class Picture(Good):
     def render(self):
         return None
@@ -532,6 +551,18 @@ class DeadRaises(GoodTurns):
         super().step(action)
 
 
+class Returning(GoodTurns):
+    def step(self, action):
+        super().step(action)
+        if self.t == 6 and not self.agents:
+            self.agents = ["a"]
+            self.rewards, self._cumulative_rewards = {"a": 0.0}, {"a": 0.0}
+            self.terminations, self.truncations = {"a": False}, {"a": False}
+            self.infos, self.agent_selection, self.t = {"a": {}}, "a", 7
+        elif self.t == 9 and self.agents:
+            self.terminations = {"a": True}
+
+
 class Vanishing(GoodTurns):
     def step(self, action):
         super().step(action)
@@ -567,6 +598,7 @@ FAULTS = [
     ("after-death", Talking),
     ("step-after-end", GoingOn),
     ("selection", Lost),
+    ("agent-revives", Returning),
     ("dead-turn", DeadAgain),
     ("dead-turn", DeadRaises),
     ("turn-missing", Vanishing),
@@ -613,6 +645,8 @@ FAULTS = [
     ("episodes-repeat", Repeating),
     ("reset-midway", Leftover),
     ("shared-state", Shared),
+    ("action-altered", Altering),
+    ("reset-seed", changed(Seedless)),
     ("render", Picture),
     ("render-mode", NoMode),
     ("render-mode", SecretMode),
@@ -716,6 +750,30 @@ def test_the_report_tells_what_make_vec_would_do():
     assert seer.check(GoodTurns, episodes=1).kind == "aec"
     solo = seer.check(GoodSolo, episodes=1)
     assert (solo.kind, solo.layout) == ("gymnasium", "flat")
+
+
+def test_large_observations_are_compared_and_not_kept():
+    class Pixels(Good):
+        def __init__(self, own=True):
+            super().__init__()
+            self.own = own
+            box = Box(0, 255, (200, 200, 3), np.uint8)
+            self.spaces = {a: (box, Discrete(3)) for a in self.possible_agents}
+
+        def look(self, agent):
+            rng = self.rng if self.own else np.random.default_rng()
+            return rng.integers(0, 255, (200, 200, 3), np.uint8)
+
+    tracemalloc.start()
+    report = seer.check(Pixels, episodes=10, steps=30)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.ok, str(report)
+    assert peak < 10e6  # and 20 observations of 0.12 MB in each of 10 episodes
+    report = seer.check(functools.partial(Pixels, own=False))
+    assert [p.rule for p in report.problems] == ["seed"]
+    words = "obs['a'], an array of shape (200, 200, 3), dtype uint8, has other values"
+    assert words in str(report)
 
 
 def test_several_faults_are_all_told():

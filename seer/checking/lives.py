@@ -171,6 +171,9 @@ class Watch(Values):
                     now,
                     agent,
                 )
+        if now.live and now.selected in self._dead:
+            since = f"Agent {now.selected!r} ended in step {self._dead.pop(now.selected)}"
+            self._add("agent-revives", f"{since} and is to act again", now, now.selected)
         told = self._told.pop(mover, 0.0)
         if not ended and told and mover in listed:
             self._told_again(now, mover, told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -13,10 +14,11 @@ import numpy as np
 
 from ..vector.infos import copy_info
 from ..vector.sampling import draw
+from .compare import difference, slimmed
 
 __all__ = [
-    "Moment", "Player", "Raised", "Sampler", "WrongForm", "difference", "mask_of", "play",
-    "player", "truth",
+    "Moment", "Player", "Raised", "Sampler", "WrongForm", "mask_of", "play",
+    "player", "takes_seed", "truth",
 ]  # fmt: skip
 
 FIELDS = ("obs", "rewards", "terminations", "truncations", "infos")
@@ -51,6 +53,7 @@ class Moment:
         selected: in a turn-based environment whose turn it is.
         seconds: what the call took.
         raw: what was reported, not copied.
+        altered: what the environment changed in the actions that it was given.
     """
 
     episode: int
@@ -67,6 +70,14 @@ class Moment:
     selected: str | None
     seconds: float
     raw: tuple[Any, ...] = ()
+    altered: str | None = None
+
+    def slim(self, above: int) -> None:
+        """Keep of what was reported only what comparing needs; of arrays larger than `above`
+        bytes a digest.
+        """
+        self.raw = ()
+        self.obs, self.infos = slimmed(self.obs, above), slimmed(self.infos, above)
 
 
 class Player:
@@ -76,6 +87,7 @@ class Player:
         self.env = env
         self.episode, self.steps = -1, 0
         self._dead: set[str] = set()
+        self._seeded = takes_seed(env)
 
     def reset(self, seed: int | None) -> Moment:
         """Begin an episode.
@@ -96,7 +108,9 @@ class Player:
         given = copy.deepcopy(actions)
         start = time.perf_counter()
         result = self._call("step", self._step, given)
-        return self._moment(actions, result, time.perf_counter() - start, first=False)
+        moment = self._moment(actions, result, time.perf_counter() - start, first=False)
+        moment.altered = difference(actions, given, "actions")
+        return moment
 
     def close(self) -> None:
         """Close the environment; what it raises is nobody's concern here."""
@@ -110,7 +124,9 @@ class Player:
             raise Raised(name, error) from error
 
     def _reset(self, seed: int | None) -> Any:
-        return self.env.reset() if seed is None else self.env.reset(seed=seed)
+        if seed is None or not self._seeded:
+            return self.env.reset()
+        return self.env.reset(seed=seed)
 
     def _step(self, actions: dict[str, Any]) -> Any:
         return self.env.step(actions)
@@ -245,6 +261,15 @@ def mask_of(moment: Moment, agent: str) -> Any:
     return None
 
 
+def takes_seed(env: Any) -> bool:
+    """Whether its reset can be given a seed."""
+    try:
+        parameters = inspect.signature(env.reset).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
 def play(
     who: Player, seed: int | None, sampler: Sampler, episodes: int, steps: int,
     until: float = float("inf"),
@@ -271,36 +296,6 @@ def play(
             yield moment
         if time.perf_counter() > until:
             return
-
-
-# ---- comparing ---------------------------------------------------------------------------
-
-
-def difference(a: Any, b: Any, where: str = "") -> str | None:
-    """Where two values differ first; None where they are equal. NaN equals NaN."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        if a.keys() != b.keys():
-            return f"{where} has {sorted(map(str, a))} and {sorted(map(str, b))}"
-        return _first(difference(a[key], b[key], f"{where}[{key!r}]") for key in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        if len(a) != len(b):
-            return f"{where} has {len(a)} and {len(b)} entries"
-        pairs = enumerate(zip(a, b, strict=True))
-        return _first(difference(x, y, f"{where}[{k}]") for k, (x, y) in pairs)
-    if isinstance(a, (np.ndarray, np.generic, int, float, complex, bool, str, bytes, type(None))):
-        x, y = np.asarray(a), np.asarray(b)
-        equal = x.shape == y.shape and bool(np.all((x == y) | ((x != x) & (y != y))))
-        return None if equal else f"{where} is {_short(a)} and {_short(b)}"
-    return None  # objects of other kinds are not looked into
-
-
-def _first(found: Iterator[str | None]) -> str | None:
-    return next((text for text in found if text is not None), None)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def truth(flag: Any) -> bool:

@@ -150,7 +150,7 @@ def _render(make: Callable[[], Any], mode: str, findings: Findings) -> None:
     try:
         env = make()
         try:
-            env.reset(seed=0)
+            env.reset()
             if getattr(env, "render_mode", None) != mode:
                 findings.add("render-mode", f"Made with render_mode={mode!r}, its render_mode is "
                              f"{getattr(env, 'render_mode', None)!r}")  # fmt: skip

@@ -9,13 +9,13 @@ import numpy as np
 
 from ..vector.sampling import draw
 from .chance import disturb
+from .compare import Digest, difference
 from .play import (
     Moment,
     Player,
     Raised,
     Sampler,
     WrongForm,
-    difference,
     mask_of,
     play,
     player,
@@ -215,7 +215,12 @@ class Again:
                 mask = mask_of(moment, agent)
                 space = self._actions.get(agent)
                 size = getattr(space, "n", None)
-                if mask is None or size is None or isinstance(size, np.ndarray):
+                if (
+                    mask is None
+                    or isinstance(mask, Digest)
+                    or size is None
+                    or isinstance(size, np.ndarray)
+                ):
                     continue
                 legal = np.flatnonzero(np.asarray(mask))
                 forbidden = np.flatnonzero(np.asarray(mask) == 0)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..vector.leaves import OBJECT, Leaf, Tree
-from .play import Moment, difference, mask_of
+from .compare import difference
+from .play import Moment, mask_of
 from .report import Findings
 
 __all__ = ["Values"]
@@ -40,6 +41,9 @@ class Values:
             if agent in self._trees:
                 self._observation(now, agent, value)
         self._masks(now)
+        if now.altered is not None:
+            what = f"step() changed the actions that it was given ({now.altered})"
+            self._add("action-altered", what, now)
         self._last = now
 
     def _add(self, rule: str, what: str, now: Moment, agent: str | None = None) -> None:

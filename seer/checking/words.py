@@ -190,6 +190,11 @@ RULES: dict[str, Rule] = {
         False, "can't repeat it: the copies of one process share that generator, and which copies "
         "those are depends on the backend",
     ),
+    "reset-seed": Rule(
+        "Give reset the parameters seed=None and options=None, and draw everything from a "
+        "generator made from that seed",
+        False, "can't repeat a run: its seeds are refused",
+    ),
     "seed": Rule(
         "Draw everything from one generator that reset(seed=...) makes anew, also what __init__ "
         "makes up, and don't depend on time, ids or the order of sets",
@@ -221,6 +226,10 @@ RULES: dict[str, Rule] = {
         False, "runs several copies in one process, so they would disturb each other",
     ),
     # ---- the rest
+    "action-altered": Rule(
+        "Copy what is changed: action = np.array(action)",
+        True, "copes: it gives the environment a copy",
+    ),
     "render": Rule(
         "Return an array (height, width, 3) of uint8 for 'rgb_array' and a str for 'ansi'",
         False, "passes on what render returns",
