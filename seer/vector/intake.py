@@ -90,7 +90,7 @@ def _agents_one_by_one(
         if not group.action.batchable:
             _check_length(vec, value, count, agent)
             for row, env in who:
-                vec._backend.actions.side.setdefault(env, {})[agent] = value[row]
+                _beside(vec, env, agent, value[row])
             continue
         parts = _parts(vec, group, value, agent)
         for leaf, target, part in zip(group.action.leaves, leaves, parts, strict=True):
@@ -131,7 +131,7 @@ def take_groups(vec: Core, actions: Any, envs: Array | None) -> None:
         if not group.action.batchable:
             for row, k in np.argwhere(live).tolist():
                 env = row if envs is None else int(envs[row])
-                into.side.setdefault(env, {})[group.agents[k]] = value[row][k]
+                _beside(vec, env, group.agents[k], value[row][k])
             continue
         parts = _parts(vec, group, value, group.name)
         for leaf, target, part in zip(group.action.leaves, leaves, parts, strict=True):
@@ -243,7 +243,7 @@ def _one_environment(vec: Core, given: Mapping[str, Any], env: int) -> None:
         g, k = spec.where[slot]
         group = spec.groups[g]
         if not group.action.batchable:
-            side.setdefault(env, {})[spec.agents[slot]] = value
+            _beside(vec, env, spec.agents[slot], value)
             continue
         leaves = vec._backend.actions.leaves[g]
         for leaf, target, part in zip(
@@ -286,6 +286,13 @@ def _forget(vec: Core, envs: Array | None) -> None:
     if side:
         for env in list(side) if envs is None else envs.tolist():
             side.pop(env, None)
+
+
+def _beside(vec: Core, env: int, agent: str, value: Any) -> None:
+    """Note an action that no array can hold."""
+    if value is None:
+        raise missing(vec._name, env, agent, "its action is None")
+    vec._backend.actions.side.setdefault(env, {})[agent] = value
 
 
 def _parts(vec: Core, group: Group, value: Any, who: str) -> Sequence[Any]:

@@ -231,10 +231,12 @@ class StackedVectorEnv(VectorEnv):
         }
 
     def _by_group(self, values: Array) -> dict[str, Array]:
-        return {
-            group.name: values[:] if group.whole else values[:, group.slots]
-            for group in self._spec.groups
-        }
+        out = {}
+        for group in self._spec.groups:
+            out[group.name] = part = values[:] if group.whole else values[:, group.slots]
+            if not self.copy:
+                part.flags.writeable = False
+        return out
 
     def _pack_sample(self, sampled: list[dict[str, Any]]) -> Any:
         from .sampling import by_group

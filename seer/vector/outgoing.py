@@ -30,7 +30,7 @@ class ActionRows:
     def __init__(self, spec: VecSpec, actions: Actions, lo: int, hi: int) -> None:
         self._spec, self._actions, self._lo = spec, actions, lo
         group = spec.groups[0]
-        self._plain = len(spec.groups) == 1 and group.action.single
+        self._plain = len(spec.groups) == 1 and group.action.single and group.action.batchable
         self._range = (lo, hi)
         self._made: list[list[Any]] | None = None
         self.table: dict[int, Any] | None = None  # number -> ready-made scalar of it
