@@ -103,7 +103,9 @@ class Again:
         if not self.repeats:
             return
         other = self._other_seed()
-        unseeded = self._record(None, Sampler(self._actions, 2), 1, _SHORT, trouble=1)
+        # No longer than what other seeds were compared by, or it might see more than they could.
+        steps = min(_SHORT, max(m.step for m in self._moments if m.episode == 0))
+        unseeded = self._record(None, Sampler(self._actions, 2), 1, steps, trouble=1)
         alike = all(
             self._replay(None, moments=unseeded, trouble=k + 2) is None for k in range(_TRIES)
         )
