@@ -508,4 +508,4 @@ def _member(mode: str) -> Any:
 
 def _close(backend: Any, pid: int) -> None:
     if os.getpid() == pid:
-        backend.close(0.0)
+        backend.close()

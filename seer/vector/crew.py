@@ -267,7 +267,9 @@ class Crew:
                     hanging.append(at)
                     waiting = list(range(at, link.hi))
             envs += waiting
-        allowed = max(START_LIMIT, self._timeout or 0.0) if self._wire is None else self._timeout
+        allowed = self._timeout
+        if self._wire is None or allowed is None:
+            allowed = max(START_LIMIT, allowed or 0.0)
         what = f"{these(envs)} did not answer within {allowed:g} s"
         if hanging and len(envs) > len(hanging):
             what += (

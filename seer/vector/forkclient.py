@@ -103,7 +103,10 @@ class Client:
     def _record(self) -> tuple[int, int, int, int]:
         data, fds = b"", list[int]()
         while len(data) < RECORD.size:
-            part, more, _, _ = socket.recv_fds(self._sock, RECORD.size - len(data), MAX_FDS)
+            try:
+                part, more, _, _ = socket.recv_fds(self._sock, RECORD.size - len(data), MAX_FDS)
+            except ConnectionError:
+                part, more = b"", []
             data, fds = data + part, fds + list(more)
             if not part:
                 self._gone = True

@@ -34,6 +34,8 @@ SLICE_NS = 20_000_000
 """How long the core waits at most before Python handles signals and looks for the dead, ns."""
 
 _NEVER = 2**64 - 1
+_LOOK = 0.05
+"""How often to look for the dead at least, s."""
 
 
 class Sending:
@@ -59,6 +61,7 @@ class Sending:
         self._where_of = self._wire.result_where
         self._mine: deque[tuple[int, tuple[Any, Any] | None]] = deque()  # the caller's own
         self._fetched: dict[int, bytes | EnvFailure] = {}
+        self._looked = 0.0
         self._lost: set[int] = set()  # cut off while nobody waited for them
         self._layouts: dict[int, FrameLayout] = {}
         self._urgent_of = ffi.new("uint32_t *")
@@ -188,11 +191,15 @@ class Sending:
                 self._spin_ns, SLICE_NS, self._c_ready_of, self._urgent_of,
             )  # fmt: skip
             self._fetch()
+            now = time.monotonic()
+            if have < count or now - self._looked > _LOOK:
+                # Also when there is enough: those that are lost would never come.
+                self._looked = now
+                self._look_after()
             if have >= count:
                 return
             if self._closed:
                 raise ClosedError("the vector was closed meanwhile")
-            self._look_after()
             if until is not None and time.monotonic() > until:
                 self._give_up()
 
