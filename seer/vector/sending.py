@@ -232,7 +232,7 @@ class Sending:
     def _fetch(self) -> None:
         """Read what came by the channel: a worker may be waiting for that."""
         ready = np.flatnonzero(self._ready_of)
-        answers = self._wire.read_all(self._where_of[ready])
+        answers = self._wire.told_of(ready)
         for env, (status, _) in zip(ready.tolist(), answers, strict=True):
             if status in (SPILLED, FAILED) and env not in self._fetched:
                 link = self._links[int(self._wire.host_of[env]) - 1]
@@ -243,9 +243,7 @@ class Sending:
 
     def _sides_of(self, envs: Array) -> tuple[Side, EnvFailure | None]:
         side = Side()
-        for env, (_, length) in zip(
-            envs.tolist(), self._wire.read_all(self._where_of[envs]), strict=True
-        ):
+        for env, (_, length) in zip(envs.tolist(), self._wire.told_of(envs), strict=True):
             data: Any = self._fetched.pop(env, None)
             if isinstance(data, EnvFailure):
                 return side, data

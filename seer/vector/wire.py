@@ -175,6 +175,9 @@ class Wire:
             ],
             np.uint64,
         )
+        self._answers_at = self.answer_where.astype(np.intp) // 8
+        told = self._answers_at[1:]
+        self._told_at = np.concatenate([told + _STATUS, told + _LENGTH])
         self.host_of = np.repeat(np.arange(len(ranges)), [hi - lo for lo, hi in ranges])
         self.actions = Actions(
             spec,
@@ -222,9 +225,17 @@ class Wire:
         at = int(where) // 8
         return int(self._words[at + _STATUS]), int(self._words[at + _LENGTH])
 
-    def read_all(self, where: Array) -> list[tuple[int, int]]:
-        """The same of answers at byte offsets, (n,) uint64."""
-        at = where // 8
+    def told(self) -> list[tuple[int, int]] | None:
+        """Status and length of every worker's answer to an order; None: all 0."""
+        words = self._words[self._told_at]
+        if not words.any():
+            return None
+        half = len(words) // 2
+        return list(zip(words[:half].tolist(), words[half:].tolist(), strict=True))
+
+    def told_of(self, envs: Array) -> list[tuple[int, int]]:
+        """Status and length of the answers of environments, (n,) int64."""
+        at = self.result_where[envs].astype(np.intp) // 8
         return list(
             zip(self._words[at + _STATUS].tolist(), self._words[at + _LENGTH].tolist(), strict=True)
         )
