@@ -22,6 +22,7 @@ from .infos import copy_info
 from .outgoing import ActionRows
 from .pack import stack
 from .quick import Quick
+from .turns import TurnRows
 
 __all__ = ["Host"]
 
@@ -45,6 +46,9 @@ class Host:
         self._quickly = (
             spec.kind in ("parallel", "gymnasium") and spec.batchable and not spec.reserved
         )
+        self._turns: TurnRows | None = None
+        if spec.kind == "aec" and all(g.observation.batchable for g in spec.groups):
+            self._turns = TurnRows(spec)
 
     # ---- the loop
 
@@ -84,9 +88,14 @@ class Host:
             )
         if len(usual) < len(cells):
             quick_ones = set(map(id, usual))
+            turns = self._turns
+            if turns is not None:
+                turns.clear()  # of a step that failed
             for cell in cells:
                 if id(cell) not in quick_ones:
                     self._guard(cell.index, lambda c=cell: self._closely(frame, c, side, rows=rows))
+            if turns is not None:
+                self._guard(cells[0].index, lambda: turns.write(frame))
         return side
 
     def _guard(self, env: int, act: Callable[[], Any]) -> None:
@@ -199,6 +208,8 @@ class Host:
             outcome = cell.step(rows.of(cell, slots))
         else:
             outcome = cell.settle(result)
+        if self._turns is not None and self._turns.takes(cell, slots[0], outcome, side):
+            return
         self._write(frame, cell, outcome, side, before=before)
         if cell.over and mode == "same_step":
             self._keep_last(frame, cell, outcome, side)

@@ -316,6 +316,44 @@ def test_absent_agents_are_filled_and_not_live():
         assert rewards["a"].tolist() == [0, 0] and rewards["b"].tolist() == [-0.5, -0.5]
 
 
+class Sides(Turns):
+    """Players with spaces of their own: two groups."""
+
+    def observation_space(self, agent):
+        return Box(-np.inf, np.inf, (3 if agent == "a" else 2,), np.float64)
+
+    def observe(self, agent):
+        return super().observe(agent)[: 3 if agent == "a" else 2]
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("game", [*GAMES, "two groups"])
+def test_rows_written_at_once_equal_those_written_one_by_one(game, mode):
+    make = functools.partial(wrapped, **GAMES.get(game, {}))
+    if game == "two groups":
+        make = functools.partial(Sides, names="abc", deaths={3: "c"})
+    vecs = [seer.make_vec(make, num_envs=3, backend="serial", autoreset=mode) for _ in range(2)]
+    slow = vecs[1]
+    slow._backend._host._turns = None
+    for vec in vecs:
+        vec.reset(seed=4)
+    for step in range(40):
+        frames = []
+        for vec in vecs:
+            vec.seed_spaces(step)
+            vec.step(vec.sample_actions())
+            frame = vec._frame
+            frames.append({
+                name: getattr(frame, name).tolist()
+                for name in ("flags", "lives", "seen", "over", "was_reset", "turn", "reward")
+            } | {"obs": [[leaf.tolist() for leaf in leaves] for leaves in frame.obs]} | {
+                name: str(getattr(frame.side, name)) for name in ("infos", "final_infos", "slots")
+            })  # fmt: skip
+        assert frames[0] == frames[1], step
+    for vec in vecs:
+        vec.close()
+
+
 def test_copies_advance_independently():
     short, long = functools.partial(Turns, moves=2), functools.partial(Turns, moves=5)
     with seer.make_vec([short, long], layout="list") as vec:
