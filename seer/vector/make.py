@@ -143,7 +143,7 @@ def make_vec(
         env_kwargs=_merged(env_kwargs, more_env_kwargs),
     )  # fmt: skip
     if _is_native(env, arguments):
-        return _facade(_native(env, arguments), arguments)
+        return _shown(_native(env, arguments), arguments)
     source = resolve(
         env, arguments.num_envs, arguments.env_kwargs, arguments.wrappers, arguments.render_mode,
         OWN,
@@ -226,10 +226,16 @@ def _wrapped(source: Source, arguments: Arguments) -> Any:
         backend = maker.serial(config)
     else:
         backend = maker.process(config, costs)
+    return _shown(backend, arguments)
+
+
+def _shown(backend: Any, arguments: Arguments) -> Any:
+    """The backend's object of the layout; a backend that can't be shown is closed."""
     try:
         return _facade(backend, arguments)
     except BaseException:
-        backend.close()
+        with suppress(Exception):  # the first error is what matters
+            backend.close()
         raise
 
 
@@ -317,6 +323,11 @@ class _Maker:
                 )
         layout = a.layout or ("flat" if descriptions[0].kind == "gymnasium" else "dict")
         flat = layout == "flat"
+        if flat and a.groups is not None:
+            raise ConfigError(
+                "make_vec(groups=…): a Gymnasium environment has the layout 'flat' by default, "
+                "whose rows know no groups; use layout='stacked'"
+            )
         try:
             return merge(
                 descriptions,

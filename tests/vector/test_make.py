@@ -262,6 +262,11 @@ def test_illegal_arguments(arguments, words):
         seer.make_vec(Ledger, **arguments)
 
 
+def test_rows_have_no_groups_by_default_either():
+    with pytest.raises(ConfigError, match="rows know no groups"):
+        seer.make_vec("CartPole-v1", groups="each")
+
+
 def test_flat_rows_need_equal_spaces():
     class Uneven(Ledger):
         def __init__(self):
