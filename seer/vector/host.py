@@ -371,9 +371,14 @@ class Host:
         """Environment number `env`."""
         return self.cells[env - self.lo]
 
-    def call(self, env: int, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """A method's result, or an attribute's value, looked for through wrappers."""
+    def call(self, env: int, name: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A method's result, or an attribute's value, looked for through wrappers.
+
+        In place of a name, an importable function is called with the environment first.
+        """
         target = self.cell(env).env
+        if not isinstance(name, str):
+            return name(target, *args, **kwargs)
         value = _attribute(target, name)
         return value(*args, **kwargs) if callable(value) else value
 
