@@ -38,8 +38,8 @@ from .vector.sources import native_id, resolve
 
 __all__ = ["Problem", "Report", "check"]
 
-_SECONDS = 20.0
-"""How long the run that everything is compared with goes on at most, s."""
+_SECONDS, _AGAIN = 20.0, 5.0
+"""How long the run that is watched goes on at most, and how much of it is played again, s."""
 
 _LARGE, _MANY = 1 << 14, 200
 """Arrays of more than so many bytes are remembered by a digest, after so many moments all."""
@@ -137,7 +137,7 @@ def _examine(
     _plan(source, first, findings, report)
     close_rules(first, findings)
     if moments and not {"raises", "return-form", "selection", "dead-turn"} & findings.rules:
-        again = Again(findings, make, report.kind, actions, seed, moments)
+        again = Again(findings, make, report.kind, actions, seed, _beginning(moments, findings))
         seeded = (lambda: again.chance(changed), again.seeds, again.neighbours, again.midway,
                   again.masks)  # fmt: skip
         for rules in seeded if "reset-seed" not in findings.rules else ():
@@ -192,7 +192,8 @@ def _run(
             episode=who.episode, step=who.steps,
         )  # fmt: skip
     if time.perf_counter() > until:
-        findings.note(f"it is slow: after {_SECONDS:g} s only {len(moments)} steps were played")
+        findings.note(f"it is slow: after {_SECONDS:g} s no more than {len(moments)} resets and "
+                      "steps were played")  # fmt: skip
     watch.finish()
     report.episodes = who.episode + 1
     report.steps = sum(moment.step > 0 for moment in moments)
@@ -200,6 +201,18 @@ def _run(
     if stepping:
         report.step_seconds = statistics.median(stepping), max(stepping)
         report.reset_seconds = statistics.median(m.seconds for m in moments if not m.step)
+    return moments
+
+
+def _beginning(moments: list[Moment], findings: Findings) -> list[Moment]:
+    """As much of a run as can be played again and again."""
+    spent = 0.0
+    for k, moment in enumerate(moments):
+        spent += moment.seconds
+        if spent > _AGAIN and k > 1:
+            findings.note(f"it is slow: only the first {k} of {len(moments)} resets and steps "
+                          "were compared with other runs")  # fmt: skip
+            return moments[:k]
     return moments
 
 

@@ -4,6 +4,8 @@ import functools
 import json
 import random
 import re
+import sys
+import time
 import tracemalloc
 
 import gymnasium
@@ -744,7 +746,7 @@ def test_the_report_tells_what_make_vec_would_do():
     assert report.groups == {"a": ("a",), "b": ("b",)}
     assert (report.episodes, report.steps) == (2, 12)
     text = str(report)
-    assert "takes it as a ParallelEnv; 2 agents in a (1), b (1); layout 'dict'" in text
+    assert "takes it as a ParallelEnv; 2 agents (a, b); groups a (1), b (1); layout 'dict'" in text
     assert "eight copies would be run by" in text and "a step takes" in text
     assert 0 < report.step_seconds[0] <= report.step_seconds[1] < report.seconds
     assert seer.check(GoodTurns, episodes=1).kind == "aec"
@@ -848,6 +850,20 @@ def test_the_command_refuses_what_is_not_there(capsys):
         cli.main(["check", "no_such_module:Thing"])
     assert caught.value.code == 2
     assert "no_such_module" in capsys.readouterr().err
+
+
+def test_a_slow_environment_is_compared_as_far_as_time_allows(monkeypatch):
+    monkeypatch.setattr(sys.modules[seer.check.__module__], "_AGAIN", 0.05)
+
+    class Slow(Good):
+        def step(self, actions):
+            time.sleep(0.02)
+            return super().step(actions)
+
+    report = seer.check(Slow, episodes=2)
+    assert report.ok
+    assert re.search(r"only the first [23] of 14 resets and steps", " ".join(report.notes))
+    assert report.step_seconds[0] > 0.02
 
 
 def test_a_long_episode_is_noted():

@@ -101,10 +101,11 @@ class Report:
                  "gymnasium": "a Gymnasium Env"}  # fmt: skip
         groups = ", ".join(f"{name} ({len(who)})" for name, who in list(self.groups.items())[:6])
         more = ", …" if len(self.groups) > 6 else ""
-        agents = len(self.agents)
+        count = len(self.agents)
+        names = ", ".join(self.agents[:4]) + (", …" if count > 4 else "")
         return [
-            f"  seer.make_vec takes it as {kinds[self.kind]}; {agents} "
-            f"agent{'s' * (agents != 1)} in {groups}{more}; layout {self.layout!r}",
+            f"  seer.make_vec takes it as {kinds[self.kind]}; {count} agent{'s' * (count != 1)} "
+            f"({names}); groups {groups}{more}; layout {self.layout!r}",
             f"  eight copies would be run by {self.backend}",
         ]
 
