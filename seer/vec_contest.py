@@ -172,7 +172,8 @@ class _Contestant:
         """Wake it, let it measure, and stop it."""
         assert self.process.stdin is not None
         self._signal(signal.SIGCONT)
-        self.process.stdin.write(json.dumps(dict(request)).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and reading tells how
+            self.process.stdin.write(json.dumps(dict(request)).encode() + b"\n")
         result = self._read(OVERTIME + float(request.get("seconds", 0.0)))
         self._signal(signal.SIGSTOP)
         return result

@@ -29,9 +29,9 @@ class Adapter:
     package = None
     """The distribution whose version is told."""
 
-    def __init__(self, workload, copies, workers=2, policy_us=0.0, **options):
+    def __init__(self, workload, copies, workers=2, policy_us=0.0, options=()):
         self.workload, self.copies, self.workers = workload, copies, workers
-        self.policy, self.options = policy_us * 1e-6, options
+        self.policy, self.options = policy_us * 1e-6, dict(options)
         self.per_step = copies
         self.random = np.random.default_rng(0)
         self.turn = 0

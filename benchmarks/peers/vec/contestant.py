@@ -69,7 +69,7 @@ def main():
     try:
         kind = getattr(importlib.import_module(module), name)
         contestant = kind(
-            given.workload, given.copies, given.workers, given.policy_us, **given.options
+            given.workload, given.copies, given.workers, given.policy_us, given.options
         )
         begin = time.perf_counter()
         contestant.start()
