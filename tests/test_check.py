@@ -11,7 +11,7 @@ import tracemalloc
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
 import seer
@@ -706,9 +706,23 @@ class Pausing(Good):
         return super().step({a: int(x.sum()) for a, x in actions.items()})
 
 
+class Speaking(Good):
+    """Has spaces that no array holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.spaces = {a: (Text(20), Text(3)) for a in self.possible_agents}
+
+    def look(self, agent):
+        return f"t{self.t}x{int(self.x)}"
+
+    def step(self, actions):
+        return super().step({a: len(x) for a, x in actions.items()})
+
+
 @pytest.mark.parametrize(
-    "env", [Good, GoodTurns, GoodSolo, Masked, MaskReplaced, Deterministic, Pausing, "CartPole-v1",
-            "Pendulum-v1", "uav_swarm"],
+    "env", [Good, GoodTurns, GoodSolo, Speaking, Masked, MaskReplaced, Deterministic, Pausing,
+            "CartPole-v1", "Pendulum-v1", "uav_swarm"],
     ids=name_of,
 )  # fmt: skip
 def test_nothing_is_found_in_a_good_environment(env):

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Text
 from pettingzoo import AECEnv
 from pettingzoo.utils import wrappers
 
@@ -149,6 +149,7 @@ GAMES = {
     "paid at the reset": {"first": 2.5, "order": "abb"},
     "mask in the observation": {"mask": "obs", "order": "abb"},
     "mask in the info": {"mask": "info", "order": "abb"},
+    "a single player": {"names": "a"},
     "a single move": {"moves": 1, "names": "abc"},
 }  # fmt: skip
 
@@ -536,6 +537,34 @@ def test_what_no_loop_could_play_is_told_in_a_sentence(game, words):
     vec = seer.make_vec([Turns, game], layout="list", probe=False, backend="serial")
     with vec, pytest.raises(ResultError, match="environment 1: .*" + words):
         play(vec)
+
+
+class Words(Turns):
+    """Says and hears words, which no array holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.spaces = Text(20), Text(5)
+
+    def observe(self, agent):
+        return f"{agent} {self.k}"
+
+    def step(self, action):
+        self.spaces = self.spaces[0], Discrete(3)
+        super().step(None if action is None else len(action) % 3)
+        self.spaces = self.spaces[0], Text(5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_words_are_said_in_turn(backend):
+    with seer.make_vec(Words, num_envs=2, backend=backend) as vec:
+        obs, _ = vec.reset(seed=0)
+        assert obs == {"a": ("a 0", "a 0"), "b": (None, None)}
+        obs, rewards, *_ = vec.step(["no", "yes"])
+        assert obs == {"a": (None, None), "b": ("b 1", "b 1")}
+        obs, rewards, *_ = vec.step([{"b": "x"}, {"b": "yes"}])
+        assert obs == {"a": ("a 2", "a 2"), "b": (None, None)}
+        assert rewards["a"].tolist() == [1 + 2 + 1 - 1, 1 + 0 + 1 - 1]
 
 
 def test_a_parallelizable_game_stays_turn_based():
