@@ -68,9 +68,9 @@ def check(env: Any, *, episodes: int = 3, steps: int = 200, seed: int = 0) -> Re
         sentence (what is wrong, what to do, whether `seer.make_vec` copes), agent and step each;
         printed, it also tells what `seer.make_vec` would do with the environment. The rules:
 
-        - agents: ``possible-agents agent-unannounced agents-list agent-unflagged agent-revives
-          after-death step-after-end``; of turn-based ones ``selection dead-turn turn-missing
-          reward-twice``
+        - agents: ``possible-agents agent-names agent-unannounced agents-list agent-unflagged
+          agent-revives after-death step-after-end``; of turn-based ones ``selection dead-turn
+          turn-missing reward-twice``
         - flags: ``flag-type flag-missing flag-all flags-merged``
         - spaces: ``space-missing space-object space-changes``
         - values: ``observation-missing observation-last observation-form observation-shape

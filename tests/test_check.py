@@ -534,6 +534,42 @@ class Nobody(Good):
             self.possible_agents = None
 
 
+class Doubled(Good):
+    def __init__(self):
+        super().__init__()
+        self.possible_agents = ["a", "a"]
+
+
+class Numbered(Good):
+    def __init__(self):
+        super().__init__()
+        self.possible_agents = [0, 1]
+
+
+class Spaceless(gymnasium.Env):
+    """Has nothing."""
+
+
+class Duck:
+    """Nothing is wrong with it, though it inherits from nothing and can't be closed."""
+
+    def __init__(self):
+        self.inner = Good()
+        self.possible_agents = self.inner.possible_agents
+        self.observation_space = self.inner.observation_space
+        self.action_space = self.inner.action_space
+
+    @property
+    def agents(self):
+        return getattr(self.inner, "agents", [])
+
+    def reset(self, seed=None, options=None):
+        return self.inner.reset(seed)
+
+    def step(self, actions):
+        return self.inner.step(actions)
+
+
 class Lost(GoodTurns):
     def step(self, action):
         super().step(action)
@@ -593,6 +629,8 @@ FAULTS = [
     ("return-form", ListOfThem),
     ("return-form", changed(GoodSolo, reset=lambda env, result: result[0])),
     ("possible-agents", Nobody),
+    ("agent-names", Doubled),
+    ("agent-names", Numbered),
     ("agent-unannounced", Joining),
     ("agents-list", Listing),
     ("agent-unflagged", Leaving),
@@ -612,6 +650,7 @@ FAULTS = [
     ("flags-merged", Merged),
     ("flags-merged", BothEnds),
     ("space-missing", NoSpace),
+    ("space-missing", Spaceless),
     ("space-object", NewSpaces),
     ("space-changes", OtherSpaces),
     ("space-changes", GrowingSpaces),
@@ -721,7 +760,7 @@ class Speaking(Good):
 
 
 @pytest.mark.parametrize(
-    "env", [Good, GoodTurns, GoodSolo, Speaking, Masked, MaskReplaced, Deterministic, Pausing,
+    "env", [Good, GoodTurns, GoodSolo, Duck, Speaking, Masked, MaskReplaced, Deterministic, Pausing,
             "CartPole-v1", "Pendulum-v1", "uav_swarm"],
     ids=name_of,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
-from ..vector.describe import LONE, agent_spaces
+from ..vector.describe import LONE, agent_spaces, describe
 from ..vector.sources import resolve
 from .report import Findings
 
@@ -77,17 +77,18 @@ def _agents(env: Any, findings: Findings) -> tuple[str, ...] | None:
     except TypeError:
         agents = ()
     if not agents or not all(isinstance(agent, str) for agent in agents):
-        findings.add("possible-agents", f"possible_agents is {possible!r}, and not a list of names")
+        findings.add("agent-names", f"possible_agents is {possible!r}, and not a list of names")
         return None
     if len(set(agents)) < len(agents):
-        findings.add("possible-agents", f"possible_agents names an agent twice: {list(agents)}")
+        findings.add("agent-names", f"possible_agents names an agent twice: {list(agents)}")
         return None
     return agents
 
 
 def _pair(env: Any, kind: str, agent: str) -> tuple[Any, Any]:
     if kind == "gymnasium":
-        return env.observation_space, env.action_space
+        description = describe(env, "The environment")
+        return description.spaces[LONE]
     return agent_spaces(env, [agent], "The environment")[agent]
 
 
@@ -104,6 +105,8 @@ def _same_space(what: str, one: Any, other: Any, kind: str, agent: str, findings
 
 def close_rules(used: Any, findings: Findings) -> None:
     """Close what was played, twice."""
+    if not hasattr(used, "close"):
+        return
     try:
         used.close()
     except (Exception, SystemExit) as error:
@@ -117,6 +120,8 @@ def close_rules(used: Any, findings: Findings) -> None:
 
 def unused_rules(unused: Any, findings: Findings) -> None:
     """Close what was never reset."""
+    if not hasattr(unused, "close"):
+        return
     try:
         unused.close()
     except (Exception, SystemExit) as error:

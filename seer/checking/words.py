@@ -28,7 +28,7 @@ RULES: dict[str, Rule] = {
         False, "refuses it",
     ),
     "raises": Rule(
-        "Let every legal action of every live agent be taken until the episode ends",
+        "Let construction, reset, close and every legal action of every live agent work",
         False, "raises the same exception and names the environment",
     ),
     "return-form": Rule(
@@ -40,6 +40,10 @@ RULES: dict[str, Rule] = {
     "possible-agents": Rule(
         "Set self.possible_agents in __init__ to every name that may appear",
         True, "copes: it asks an extra instance that it resets, unless probe=False",
+    ),
+    "agent-names": Rule(
+        "Let possible_agents be a list of strings, each of them once",
+        False, "refuses it",
     ),
     "agent-unannounced": Rule(
         "Name it in possible_agents, with its spaces",

@@ -61,8 +61,11 @@ def describe(env: Any, what: str = "the factory") -> EnvDescription:
     agents: tuple[str, ...] | None
     if kind == "gymnasium":
         agents = (LONE,)
-        spaces = {LONE: (_space(env.observation_space, "observation_space", what, name),
-                         _space(env.action_space, "action_space", what, name))}  # fmt: skip
+        pair = [
+            _space(getattr(env, which, None), which, what, name)
+            for which in ("observation_space", "action_space")
+        ]
+        spaces = {LONE: (pair[0], pair[1])}
     else:
         agents = _agents(env, what, name)
         spaces = agent_spaces(env, agents, what) if agents else {}
