@@ -249,7 +249,7 @@ def same(a: Any, b: Any, where: str = "") -> None:
         assert set(a) == set(b), (where, sorted(a, key=str), sorted(b, key=str))
         for key in b:
             same(a[key], b[key], f"{where}[{key!r}]")
-    elif isinstance(b, (list, tuple)):
+    elif isinstance(b, (list, tuple)) or (isinstance(b, np.ndarray) and b.dtype.hasobject):
         assert len(a) == len(b), (where, a, b)
         for k, (x, y) in enumerate(zip(a, b, strict=True)):
             same(x, y, f"{where}[{k}]")

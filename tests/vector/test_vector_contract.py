@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
 from pettingzoo import ParallelEnv
-from vector_contract import PROMISES, Case
+from vector_contract import PROMISES, Case, check
 
 import seer
 
@@ -169,3 +169,25 @@ def test_serial(name, layout, promise):
     factory, kind, _ = KINDS[name]
     make = functools.partial(seer.make_vec, [factory] * 3, **BACKENDS["serial"])
     promise(Case(make, lambda i: factory(), kind, layout, 24))
+
+
+# Workers take time to start: every layout of every kind on one of the two ways.
+DEALT = [
+    (name, layout, ("workers", "shared")[k % 2])
+    for k, (name, layout) in enumerate(
+        (n, x) for n, kind in KINDS.items() for x in kind[2] if n not in ("plain", "equal", "pole")
+    )
+]
+IN_PROCESSES = [
+    promise for promise in PROMISES
+    if promise.__name__ not in ("it_says_what_it_is", "an_ended_environment_must_be_reset",
+                                "spaces_are_batched_and_stay_the_same_objects")
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "layout", "backend"), DEALT)
+def test_processes(name, layout, backend):
+    factory, kind, _ = KINDS[name]
+    make = functools.partial(seer.make_vec, [factory] * 3, **BACKENDS[backend])
+    check(make, lambda i: factory(), kind, (layout,), steps=12, promises=IN_PROCESSES)
