@@ -209,6 +209,8 @@ class Core:
                 f"batch_size={self.batch_size}; send first"
             )
         self._status = "failed"  # until it has succeeded
+        envs: Array
+        frame: Frame
         envs, frame = self._backend.recv(self.batch_size)
         self._status = "ready"
         self._busy[envs] = False
@@ -240,10 +242,11 @@ class Core:
 
     # ---- what is known after a step
 
-    def _shown(self, name: str) -> Any:
+    def _shown(self, name: str) -> Array:
         if self._frame is None:
             raise StateError(f"{self._name}.{name}: nothing is known before the first reset")
-        return getattr(self._frame, name)[:]
+        values: Array = getattr(self._frame, name)[:]
+        return values
 
     @property
     def live(self) -> BoolArray:
@@ -453,7 +456,7 @@ class Core:
         return chosen, [dict(rest) if rest else None for _ in range(self._count)]
 
     def _checked_mask(self, mask: Any) -> BoolArray:
-        array = np.asarray(mask)
+        array: Array = np.asarray(mask)
         if array.shape != (self._count,) or array.dtype != np.bool_:
             raise ConfigError(
                 f"{self._name}.reset: options['reset_mask'] must be bool of shape "

@@ -69,7 +69,8 @@ class FrameLayout:
             return None
         start, dtype, shape = self._fields[name]
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        return root[start : start + size].view(dtype).reshape(shape)
+        field: Array = root[start : start + size].view(dtype).reshape(shape)
+        return field
 
     def usual_head(self) -> Array:
         """(head,) uint8: everybody lives, was heard of, and nothing ends."""
@@ -167,8 +168,8 @@ class Frame:
         """The rows of some environments, as a frame of its own. Its side is empty."""
         out = into.new()
         for name in into._fields:
-            source, target = self.layout.view(self.root, name), into.view(out.root, name)
-            assert source is not None and target is not None
+            source: Any = self.layout.view(self.root, name)
+            target: Any = into.view(out.root, name)
             if name in ("flags", "lives"):
                 target[:] = source[:, envs]
             else:

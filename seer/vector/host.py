@@ -80,12 +80,9 @@ class Host:
                 kept = [j for j in range(len(usual)) if j not in special]
                 quick, rewards = [quick[j] for j in kept], rewards[kept]
             if quick:
-                self._guard(quick[0], lambda: self._place(frame, quick, obs, rewards))
+                _guarded(quick[0], self._place, frame, quick, obs, rewards)
         for j, result in odd:
-            cell = usual[j]
-            self._guard(
-                cell.index, lambda c=cell, r=result: self._closely(frame, c, side, result=r)
-            )
+            _guarded(usual[j].index, self._closely, frame, usual[j], side, None, result)
         if len(usual) < len(cells):
             quick_ones = set(map(id, usual))
             turns = self._turns
@@ -93,19 +90,10 @@ class Host:
                 turns.clear()  # of a step that failed
             for cell in cells:
                 if id(cell) not in quick_ones:
-                    self._guard(cell.index, lambda c=cell: self._closely(frame, c, side, rows=rows))
+                    _guarded(cell.index, self._closely, frame, cell, side, rows)
             if turns is not None:
-                self._guard(cells[0].index, lambda: turns.write(frame))
+                _guarded(cells[0].index, turns.write, frame)
         return side
-
-    def _guard(self, env: int, act: Callable[[], Any]) -> None:
-        try:
-            act()
-        except EnvFailure:
-            raise
-        except Exception as error:
-            named = getattr(error, "env", None) if isinstance(error, ResultError) else None
-            raise EnvFailure(env if named is None else named, error) from error
 
     def _place(self, frame: Frame, envs: list[int], obs: list[Any], rewards: Array) -> None:
         """Write the rows of environments that had nothing special to tell."""
@@ -211,7 +199,7 @@ class Host:
         if self._turns is not None and self._turns.takes(cell, slots[0], outcome, side):
             return
         self._write(frame, cell, outcome, side, before=before)
-        if cell.over and mode == "same_step":
+        if mode == "same_step" and frame.over[env]:
             self._keep_last(frame, cell, outcome, side)
             outcome = cell.reset(None, self._options(cell))
             self._write_first(frame, cell, outcome, side)
@@ -400,6 +388,17 @@ class Host:
             except Exception as error:
                 failures.append(EnvFailure(cell.index, error))
         return failures
+
+
+def _guarded(env: int, act: Callable[..., Any], *args: Any) -> None:
+    """Call, and say of which environment an exception is."""
+    try:
+        act(*args)
+    except EnvFailure:
+        raise
+    except Exception as error:
+        named = error.env if isinstance(error, ResultError) else None
+        raise EnvFailure(env if named is None else named, error) from error
 
 
 def _kept(infos: Any) -> dict[str, Any]:

@@ -61,7 +61,8 @@ class VectorEnv(Core):
         Returns:
             Observations and infos.
         """
-        return self._present_reset(self._reset(seed, options))
+        shown: tuple[Any, Any] = self._present_reset(self._reset(seed, options))
+        return shown
 
     def step(self, actions: Any) -> Result:
         """Step every environment.
@@ -78,7 +79,8 @@ class VectorEnv(Core):
             StateError: before the first reset, or after an error.
             Exception: whatever an environment raises.
         """
-        return self._present(self._step(actions))
+        shown: Result = self._present(self._step(actions))
+        return shown
 
     def recv(self) -> Result:
         """The results of the `batch_size` environments that have been ready longest.
@@ -87,7 +89,8 @@ class VectorEnv(Core):
             As `step`, with `batch_size` rows, the environments in ascending order;
             ``infos["env_id"]`` and `env_ids` name them.
         """
-        return self._present(self._recv())
+        shown: Result = self._present(self._recv())
+        return shown
 
     def observation_space(self, agent: str) -> Any:
         """The agent's observation space, always the same object."""
@@ -269,7 +272,7 @@ class ListVectorEnv(VectorEnv):
         spec = self._spec
         if frame.usual and len(spec.groups) == 1 and spec.groups[0].observation.single:
             self.final = [None] * frame.rows
-            out: Any = usual_lists(spec.agents, frame.obs[0][0], frame.reward, frame.results)
+            out: Result = usual_lists(spec.agents, frame.obs[0][0], frame.reward, frame.results)
             frame.results = None
             for env, told in frame.side.infos.items():
                 out[4][env].update(told)

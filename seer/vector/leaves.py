@@ -99,7 +99,7 @@ def _leaves(space: Any, path: tuple[Any, ...]) -> list[Leaf]:
         return [leaf for k, sub in enumerate(space.spaces) for leaf in _leaves(sub, (*path, k))]
     plain = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
     if isinstance(space, plain):
-        return [Leaf(path, tuple(space.shape), np.dtype(space.dtype), space)]
+        return [Leaf(path, tuple(space.shape or ()), np.dtype(space.dtype), space)]
     return [Leaf(path, (), OBJECT, space)]
 
 

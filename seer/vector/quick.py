@@ -130,27 +130,32 @@ def _run_gymnasium(
     cells: Sequence[Cell], rows: ActionRows, obs: list[Any], rewards: Array, told: _Odd,
     odd: _Odd, at: list[int],
 ) -> None:  # fmt: skip
-    for j, cell in enumerate(cells):
+    all_earned = []
+    actions = rows.lones([cell.index for cell in cells])
+    for j, (cell, action) in enumerate(zip(cells, actions, strict=True)):
         at[0] = j
-        result = cell.env.step(rows.lone(cell.index))
+        result = cell.env.step(action)
+        earned: Any = 0.0
         try:
             seen, earned, term, trunc, info = result
             over = bool(term or trunc)
-            if not over:
-                rewards[j] = _plain(earned)
+            if not isinstance(earned, float):
+                earned = _plain(earned)
         except Exception:  # looked at closely, where it gets its message
-            over = True
+            over, earned = True, 0.0
+        all_earned.append(earned)
         if over:
             odd.append((j, result))
             continue
         obs.append(seen)
         if info:
             told.append((j, {cell.live[0]: info}))
+    rewards[: len(cells), 0] = all_earned
 
 
 def usual_lists(
     names: tuple[str, ...], obs: Array, rewards: Array, results: list[Any] | None = None
-) -> tuple[Any, ...]:
+) -> tuple[Any, Any, Any, Any, Any]:
     """The results of a usual step by environment and agent.
 
     Args:

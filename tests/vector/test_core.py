@@ -469,7 +469,7 @@ def test_dicts_that_an_environment_keeps_are_not_handed_on():
 
     with vector([functools.partial(Hoards, tag=k) for k in range(2)], layout="list") as vec:
         vec.reset(seed=0)
-        for t in range(1, 4):
+        for _ in range(3):
             obs, rewards, terms, truncs, infos = vec.step(vec.sample_actions())
             for k in range(2):
                 obs[k]["a"][:] = rewards[k]["a"] = terms[k]["a"] = truncs[k]["a"] = -9
