@@ -464,7 +464,8 @@ class Core:
             )
         if not array.any():
             raise ConfigError(f"{self._name}.reset: options['reset_mask'] chooses no environment")
-        return array.copy()
+        chosen: BoolArray = array.copy()
+        return chosen
 
     def _checked_envs(self, envs: Any) -> Sequence[int]:
         if envs is None:

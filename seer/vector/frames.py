@@ -78,7 +78,8 @@ class FrameLayout:
         frame.lives[:] = True
         frame.seen[:] = OBSERVED | REWARDED | FLAGGED
         frame.turn[:] = -1
-        return frame.root[: self.head].copy()
+        head: Array = frame.root[: self.head].copy()
+        return head
 
     def new(self) -> Frame:
         """A frame in memory of its own, zeroed."""
@@ -114,7 +115,7 @@ class Frame:
         if readonly:
             root = root[:]
             root.flags.writeable = False
-        view = layout.view
+        view: Callable[[Array, str], Any] = layout.view
         self.flags: Any = view(root, "flags")
         self.lives: Any = view(root, "lives")
         self.terminated, self.truncated = self.flags[0], self.flags[1]

@@ -13,11 +13,13 @@ from .contract import EnvFailure, VecSpec
 from .outgoing import ActionRows, choices
 
 try:
-    from ._quick import lists as lists_in_c
-    from ._quick import ready as ready_in_c
-    from ._quick import run as run_in_c
+    from . import _quick as _c
 except ImportError:  # not built for this interpreter: the same in Python
-    lists_in_c = ready_in_c = run_in_c = None
+    _c = None  # type: ignore[assignment]
+
+lists_in_c: Any = getattr(_c, "lists", None)
+ready_in_c: Any = getattr(_c, "ready", None)
+run_in_c: Any = getattr(_c, "run", None)
 
 __all__ = ["Quick", "ready_actions", "run_in_c", "run_in_python", "usual_lists"]
 
