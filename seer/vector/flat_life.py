@@ -86,6 +86,10 @@ class Earnings:
             rewards, float64, l the number of steps, int64, t the time since the reset in seconds,
             float64, each 0 where ``_episode``, (rows · A,) bool, is False.
         """
+        if frame.usual and envs is None:
+            self._return += frame.reward
+            self._length += 1
+            return {}
         rows: Any = slice(None) if envs is None else envs
         self._return[rows] += frame.reward
         self._length[rows] += frame.acted

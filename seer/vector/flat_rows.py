@@ -92,6 +92,10 @@ class Rows:
         self.spec, self.width = spec, len(spec.agents)
         self._one = spec.groups[0] if len(spec.groups) == 1 else None
         self._observation, self._action = spec.groups[0].observation, spec.groups[0].action
+        self._usual = None  # (dtype, shape) of actions that are copied as they are
+        if self._one is not None and self._action.single and self._action.batchable:
+            leaf = self._action.leaves[0]
+            self._usual = leaf.dtype, (spec.num_envs * self.width, *leaf.shape)
 
     # ---- from frames
 
@@ -152,6 +156,14 @@ class Rows:
         Raises:
             ActionError: of a wrong structure, shape or dtype.
         """
+        if (
+            envs is None
+            and type(actions) is np.ndarray
+            and self._usual == (actions.dtype, actions.shape)
+        ):
+            target = into.leaves[0][0]
+            target[...] = actions.reshape(target.shape)
+            return
         where: Any = slice(None) if envs is None else envs
         count = self.spec.num_envs if envs is None else len(envs)
         forget(into, envs)

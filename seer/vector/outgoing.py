@@ -75,6 +75,15 @@ class ActionRows:
         number = self._numbers[env - self._lo][0]
         return number if self.table is None else self.table.get(number, number)
 
+    def lones(self, envs: Sequence[int]) -> list[Any]:
+        """`lone` of many environments."""
+        if self._ready is not None or self._numbers is None:
+            return [self.lone(env) for env in envs]
+        numbers, lo, table = self._numbers, self._lo, self.table
+        if table is None:
+            return [numbers[env - lo][0] for env in envs]
+        return [table.get(numbers[env - lo][0], numbers[env - lo][0]) for env in envs]
+
     def one(self, row: int, g: int, k: int) -> Any:
         """The action of one agent."""
         values = [block[row, k] for block in self._blocks[g]]
