@@ -298,3 +298,8 @@ def nested(env, agent):
         "camera": np.full((6, 5, 3), 10 * env.tag, np.uint8),
         "body": {"place": (env.tag, 3), "fuel": np.array([0.1 + env.tag])},
     }
+
+
+def stepped(env, agent):
+    """An info that tells the time."""
+    return {"t": env.t, "episode": env.episode}
