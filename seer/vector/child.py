@@ -106,8 +106,9 @@ def python(what: str, fds: list[int], threads: int = 1) -> subprocess.Popen[byte
     flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags", list)()
     environ = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
     return subprocess.Popen(
-        [_executable(), *flags, "-c", code], pass_fds=fds, env=environ, stdin=subprocess.DEVNULL
-    )
+        [_executable(), *flags, "-c", code], pass_fds=fds, env=environ, stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C at a terminal is for the caller, from the beginning
+    )  # fmt: skip
 
 
 def _executable() -> str:

@@ -159,22 +159,23 @@ class Crew:
 
     def _set_up(self, link: Link) -> None:
         forked = self._method == "fork"
-        self._tell(link, dumps({
+        set_up = {
             "around": None if forked else look_around(),
             "cpu": None if self._cpus is None else self._cpus[link.number],
             "threads": self._threads,
             "threads_before": None if forked else 1,
             "lo": link.lo,
             # Apart, for it can be unpickled only after the path is set.
-            "factories": None if forked else dumps(
-                (registrations(), self._factories[link.lo : link.hi])
-            ),
-        }))  # fmt: skip
+            "factories": None
+            if forked
+            else dumps((registrations(), self._factories[link.lo : link.hi])),
+        }
+        self._tell(link, dumps(set_up), beginning=True)
 
     def _join(self, link: Link, seeds: Sequence[int | None] | None) -> None:
         assert self._wire is not None
         told = {**self._told, "host": link.host, "seeds": seeds}
-        self._tell(link, dumps(told), fds=[self._wire.memory.fd])
+        self._tell(link, dumps(told), [self._wire.memory.fd], beginning=True)
 
     # ---- talking
 
@@ -200,8 +201,13 @@ class Crew:
         """Send a message that was counted and rung for already; there is no reply."""
         self._tell(link, dumps((0, name, *args)))
 
-    def _tell(self, link: Link, data: bytes, fds: Sequence[int] = ()) -> None:
-        until = None if self._timeout is None else time.monotonic() + self._timeout
+    def _tell(
+        self, link: Link, data: bytes, fds: Sequence[int] = (), beginning: bool = False
+    ) -> None:
+        allowed = self._timeout
+        if beginning:
+            allowed = max(START_LIMIT, allowed or 0.0)
+        until = None if allowed is None else time.monotonic() + allowed
         try:
             link.channel.send(data, until, fds)
         except Gone:

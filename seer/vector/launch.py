@@ -84,6 +84,7 @@ def _fork(
             ours.close()
             atexit._clear()  # what the caller wants done at its end is not ours to do
             _forget_handlers()
+            sys.stdin = open(os.devnull)  # noqa: SIM115 - what is typed is for the caller
             body(theirs.detach(), caller)
             code = 0
         except SystemExit as error:

@@ -16,8 +16,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .._native import check, lib
-from ..errors import ResultError
+from ..errors import ConfigError, ResultError
 from . import side as sides
 from .channel import Channel, Gone
 from .contract import EnvFailure, Side
@@ -49,8 +51,9 @@ def main(
         os.setpgid(0, 0)  # so that what it starts can be ended with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller
     check(lib.seer_watch(caller_fd, channel_fd))
+    worker = _Worker(Channel(socket.socket(fileno=channel_fd)), factories)
     with contextlib.suppress(Gone):
-        _Worker(Channel(socket.socket(fileno=channel_fd)), factories).run()
+        worker.run()
     _leave()
 
 
@@ -101,12 +104,13 @@ class _Worker:
             set_up = loads(self._channel.recv())
             if self._factories is None:
                 settle(set_up["around"])
+            np.random.seed()  # noqa: NPY002 - forks of one process must not draw the same
             if set_up["cpu"] is not None:
                 with contextlib.suppress(OSError, AttributeError):
                     os.sched_setaffinity(0, {set_up["cpu"]})
             limit_threads(set_up["threads"], set_up["threads_before"])
             if self._factories is None:
-                specs, self._factories = loads(set_up["factories"])
+                specs, self._factories = _unpacked(set_up["factories"])
                 register(specs)
             lo = set_up["lo"]
             self._envs = construct(self._factories, lo)
@@ -303,6 +307,16 @@ class _Worker:
         env = error.env if isinstance(error, EnvFailure) else None
         original = error.error if isinstance(error, EnvFailure) else error
         self._channel.send(dumps((number, "error", env, pack_error(original))))
+
+
+def _unpacked(data: bytes) -> Any:
+    try:
+        return loads(data)
+    except ImportError as error:
+        raise ConfigError(
+            f"the factories can't be loaded in a worker: {error}; what they are made of must be "
+            "importable there, by the caller's sys.path, or be defined in __main__"
+        ) from error
 
 
 def _seed_first(cell: Any, seed: int | None) -> None:

@@ -519,6 +519,35 @@ def test_a_script_needs_no_main_guard(how, method, tmp_path):
     assert done.stdout.count("top of the script") == 1 and done.stderr == ""
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_unseeded_global_generators_differ_in_workers(method):
+    class Drawing(Troubled):
+        def draws(self):
+            import random
+
+            return random.random(), float(np.random.random())  # noqa: NPY002
+
+    with vector(Drawing, 3, workers=3, start_method=method) as vec:
+        assert len({value for pair in vec.call("draws") for value in pair}) == 6
+
+
+def test_a_factory_that_cannot_be_sent_is_named():
+    lock = threading.Lock()
+    make = [Troubled, Troubled, lambda: Troubled(tag=lock.locked())]
+    with pytest.raises(ConfigError, match="can't be sent to a worker"):
+        vector(make, workers=2)
+    with vector(make, workers=2, start_method="fork") as vec:
+        vec.reset(seed=0)
+
+
+def test_a_factory_of_a_module_that_workers_cannot_import_is_explained(monkeypatch):
+    module = type(sys)("made_by_hand")
+    exec("from vector.troubled import Troubled\nclass Mine(Troubled): pass", module.__dict__)
+    monkeypatch.setitem(sys.modules, "made_by_hand", module)
+    with pytest.raises(ConfigError, match=r"made_by_hand.*importable"):
+        vector(module.Mine, 2, workers=2)
+
+
 def test_workers_print_where_the_caller_prints_now(capfd):
     class Loud(Troubled):
         def reset(self, seed=None, options=None):
