@@ -14,7 +14,7 @@ from .chooser import Chooser
 from .config import ProcessConfig, deal
 from .contract import EnvFailure, VecSpec
 from .describe import EnvDescription, describe
-from .factory import construct, make_cell, unsendable
+from .factory import construct, make_cell, nearest, unsendable
 from .merge import merge
 from .serial import Serial, explained
 from .sources import Source, native_id, plain_name, resolve
@@ -205,20 +205,26 @@ def _native(env: Any, arguments: Arguments) -> Any:
             f"make_vec(max_agents={arguments.max_agents}): the agents of native worlds are all "
             "announced; leave max_agents out"
         )
+    _check_batch(arguments, arguments.num_envs or 1)
     from .native import native_backend
 
-    return native_backend(env, arguments)
+    try:
+        return native_backend(env, arguments)
+    except ConfigError as error:
+        for name in arguments.env_kwargs:
+            near = nearest(name, OWN)
+            if near and f"no parameter {name!r} (" in str(error):  # and none that is like it
+                raise ConfigError(
+                    f"make_vec: unknown keyword {name!r}; did you mean {near!r}? {error}"
+                ) from None
+        raise
 
 
 # ---- wrapped environments ----------------------------------------------------------------
 
 
 def _wrapped(source: Source, arguments: Arguments) -> Any:
-    count = len(source.factories)
-    if arguments.batch_size is not None and arguments.batch_size > count:
-        raise ConfigError(
-            f"make_vec(batch_size={arguments.batch_size}): there are only {count} environments"
-        )
+    _check_batch(arguments, len(source.factories))
     chooser = Chooser(source, arguments)
     config, costs = chooser.config()
     maker = _Maker(source, arguments, chooser)
@@ -227,6 +233,13 @@ def _wrapped(source: Source, arguments: Arguments) -> Any:
     else:
         backend = maker.process(config, costs)
     return _shown(backend, arguments)
+
+
+def _check_batch(arguments: Arguments, count: int) -> None:
+    if arguments.batch_size is not None and arguments.batch_size > count:
+        raise ConfigError(
+            f"make_vec(batch_size={arguments.batch_size}): there are only {count} environments"
+        )
 
 
 def _shown(backend: Any, arguments: Arguments) -> Any:

@@ -283,6 +283,15 @@ def test_native_worlds_have_no_workers():
             seer.make_vec("uav_swarm", 2, drones=2, **given)
     with pytest.raises(ConfigError, match="max_agents"):
         seer.make_vec("uav_swarm", 2, drones=2, max_agents=2)
+    with pytest.raises(ConfigError, match="there are only 2 environments"):
+        seer.make_vec("uav_swarm", 2, drones=2, batch_size=3)
+
+
+def test_an_unknown_keyword_of_native_worlds():
+    with pytest.raises(ConfigError, match="unknown keyword 'num_env'; did you mean 'num_envs'"):
+        seer.make_vec("uav_swarm", num_env=2)
+    with pytest.raises(ConfigError, match="no parameter 'drone'; did you mean 'drones'"):
+        seer.make_vec("uav_swarm", drone=2)
 
 
 def test_wrapped_native_ids_are_no_native_worlds():
