@@ -4,6 +4,10 @@ Row ``env · A + slot`` is an agent of an environment. Gymnasium begins a new ep
 of its own accord; agents that share an environment can't, so a row whose agent has ended waits:
 its observation is filler, its reward 0, its flags False, its action ignored and
 ``infos["live"][row]`` False, until its environment begins a new episode.
+
+Gymnasium's `RecordEpisodeStatistics` would count the steps of rows that wait. Where agents share
+an environment the infos have what it would add, ``infos["episode"]`` with r, l and t, at each
+agent's own end; put around such a vector that wrapper needs another ``stats_key``, or is left out.
 """
 
 from __future__ import annotations
@@ -79,6 +83,7 @@ class FlatRows(Core):
             self.single_observation_space, self.single_action_space,
             self.observation_space, self.action_space,
         ) = flat_spaces(spec, self._rows.width)  # fmt: skip
+        self.closed = False
         self._masked = any(is_mask(x) for g in spec.groups for x in g.observation.leaves)
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
@@ -236,7 +241,7 @@ class FlatVectorEnv(FlatRows, gymnasium.vector.VectorEnv[Any, Any, Any]):
         closed: whether it was closed.
     """
 
-    closed = False
+    closed = True  # until it is made: older Gymnasiums close what is thrown away half-made
 
     @property
     def np_random_seed(self) -> Any:
