@@ -248,7 +248,7 @@ class Sb3VecEnv(VecEnv):
             "their environment. Stable-Baselines3 has no loss mask and trains on them; they are "
             "marked infos[row]['live'] = False. A trainer with a mask (examples/ppo_stacked.py) "
             "leaves them out",
-            stacklevel=4,
+            stacklevel=5,
         )
 
     # ---- rows and environments
