@@ -90,6 +90,8 @@ class VectorEnv(Core):
             ``infos["env_id"]`` and `env_ids` name them.
         """
         shown: Result = self._present(self._recv())
+        if self.layout != "list":
+            shown[4]["env_id"] = self.env_ids.copy()
         return shown
 
     def observation_space(self, agent: str) -> Any:
@@ -142,8 +144,6 @@ class VectorEnv(Core):
         infos: dict[str, Any] = batch_infos(self._spec, side, self.env_ids)
         if self._spec.mode == "same_step" and frame.over.any():
             infos.update(final_entries(self._spec, frame, self.env_ids))
-        if frame.rows != self._count or self.batch_size != self._count:
-            infos["env_id"] = self.env_ids.copy()
         return infos
 
 
