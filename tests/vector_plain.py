@@ -105,7 +105,8 @@ class ParallelLoop(Loop):
         rewards = {agent: float(np.asarray(r).reshape(())) for agent, r in rewards.items()}
         agents = list(self.env.agents)
         if not agents:  # who isn't flagged was cut off
-            truncated.update({a: True for a in actions if not (terminated[a] or truncated[a])})
+            cut = [a for a in actions if not (terminated.get(a) or truncated.get(a))]
+            truncated.update(dict.fromkeys(cut, True))
         return Record(
             obs, infos, [a for a in agents if a in obs], rewards, terminated, truncated,
             over=not agents,

@@ -21,9 +21,10 @@ BACKENDS = {
 
 
 class Drift(ParallelEnv):
-    """Random walkers: some die, some are born later; of nested spaces, with masks and infos.
+    """Random walkers of nested spaces, with masks and infos; some die, some are born later.
 
-    It hands out the same arrays and dicts in every step, and writes into the actions it is given.
+    The second sleeps through one step: it is paid, but observes nothing and then doesn't act. It
+    hands out the same arrays and dicts in every step, and writes into the actions it is given.
     """
 
     metadata = {"name": "drift", "render_modes": []}
@@ -80,16 +81,16 @@ class Drift(ParallelEnv):
     def reset(self, seed=None, options=None):
         if seed is not None:
             self.rng = np.random.default_rng(seed)
-        self.t = 0
+        self.t, self.asleep = 0, []
         self.agents = self.possible_agents[:3]
         self.where = {a: self.rng.normal(size=2) for a in self.possible_agents}
         self.end = {a: int(self.rng.integers(2, 9)) for a in self.possible_agents}
         return {a: self.look(a) for a in self.agents}, self.tell(self.agents)
 
     def step(self, actions):
-        assert set(actions) == set(self.agents)
+        assert set(actions) == set(self.agents) - set(self.asleep)
         self.t += 1
-        rewards = {}
+        rewards = dict.fromkeys(self.asleep, 0.25)
         for agent, action in actions.items():
             if self.plain:
                 assert action.shape == self.actions[agent].shape
@@ -103,10 +104,12 @@ class Drift(ParallelEnv):
         born = ["runner_1"] if self.t == 2 else []
         here = self.agents + born
         rewards.update(dict.fromkeys(born, 0.0))
-        terms = {a: self.t == self.end[a] and a not in born for a in here}
-        truncs = {a: self.t >= 7 and not terms[a] for a in here}
-        obs, infos = {a: self.look(a) for a in here}, self.tell(here)
-        self.agents = [a for a in here if not (terms[a] or truncs[a])]
+        self.asleep = ["walker_1"] if self.t == 3 and self.end["walker_1"] > 3 else []
+        told = [a for a in here if a not in self.asleep]
+        terms = {a: self.t == self.end[a] and a not in born for a in told}
+        truncs = {a: self.t >= 7 and not terms[a] for a in told}
+        obs, infos = {a: self.look(a) for a in told}, self.tell(told)
+        self.agents = [a for a in here if not (terms.get(a) or truncs.get(a))]
         return obs, rewards, terms, truncs, infos
 
 
