@@ -277,6 +277,16 @@ def test_flat_rows_need_equal_spaces():
         seer.make_vec(Uneven, layout="flat", backend="serial")
 
 
+@pytest.mark.parametrize("layout", ["dict", "stacked", "list", "flat"])
+def test_native_worlds_in_every_layout(layout):
+    with seer.make_vec("uav_swarm", 3, drones=2, layout=layout, pool=seer.PoolConfig(1)) as vec:
+        assert type(vec._backend).__name__ == "Native"
+        assert vec.layout == layout
+        assert "thread" in vec.pool.explain()
+        steps(vec)
+        assert vec.live.shape == (3, 2)
+
+
 def test_native_worlds_have_no_workers():
     for given in ({"workers": 2}, {"isolate": True}, {"timeout": 3}, {"pool": ProcessConfig(1)}):
         with pytest.raises(ConfigError, match=r"runs as native worlds.*backend='process'"):
