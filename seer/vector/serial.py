@@ -66,7 +66,7 @@ class Serial:
         try:
             side: Side = fill()
         except EnvFailure as failure:
-            raise explained(failure) from None
+            raise explained(failure) from failure.error.__cause__
         frame.side = side
         return self._ring.shown(frame)
 
@@ -104,7 +104,7 @@ class Serial:
                 else:
                     side.update(self._host.begin(frame, env, *reset))
         except EnvFailure as failure:
-            raise explained(failure) from None
+            raise explained(failure) from failure.error.__cause__
         envs = np.array([env for env, _ in ready])
         layout = self._picked.setdefault(count, FrameLayout(self.spec, count))
         out = frame.pick(envs, layout)
@@ -138,14 +138,14 @@ class Serial:
             try:
                 out.append(act(env))
             except Exception as error:
-                raise explained(EnvFailure(env, error)) from None
+                raise explained(EnvFailure(env, error)) from error.__cause__
         return out
 
     def close(self, timeout: float | None = None) -> None:
         """Close every environment once. May be called twice."""
         failures = self._host.close()
         if failures:
-            raise explained(failures[0]) from None
+            raise explained(failures[0]) from failures[0].error.__cause__
 
 
 def explained(failure: EnvFailure) -> BaseException:
