@@ -194,3 +194,12 @@ def test_processes(name, layout, backend):
     factory, kind, _ = KINDS[name]
     make = functools.partial(seer.make_vec, [factory] * 3, **BACKENDS[backend])
     check(make, lambda i: factory(), kind, (layout,), steps=12, promises=IN_PROCESSES)
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown reset options.*:UserWarning")
+@pytest.mark.parametrize("pool", [seer.PoolConfig(threads=1), seer.PoolConfig(threads=2)], ids=str)
+@pytest.mark.parametrize("layout", ["dict", "stacked", "list", "flat"])
+def test_native_worlds(layout, pool):
+    given = {"drones": 3, "horizon": 7}
+    make = functools.partial(seer.make_vec, "uav_swarm_v0", num_envs=3, pool=pool, **given)
+    check(make, lambda i: seer.make("uav_swarm_v0", **given), "parallel", (layout,))
