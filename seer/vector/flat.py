@@ -12,6 +12,7 @@ agent's own end; put around such a vector that wrapper needs another ``stats_key
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -146,6 +147,27 @@ class FlatRows(Core):
             return self.action_space.sample()
         return self._rows.pack(sample(self))
 
+    def state_dict(self) -> dict[str, Any]:
+        """As of every layout, and what `infos` and flags need to know of the episodes so far."""
+        out = super().state_dict()
+        if self._earnings is not None:
+            out["earnings"] = self._earnings.state()
+        if self._together is not None:
+            out["together"] = self._together.state()
+        return out
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Any:
+        """As of every layout; a state of another one begins the statistics anew."""
+        shown = super().load_state_dict(state)
+        for name, part in (("earnings", self._earnings), ("together", self._together)):
+            if part is None:
+                continue
+            if name in state:
+                part.load(state[name])
+            else:
+                part.begin(slice(None))
+        return shown
+
     def torch(self) -> Any:
         """The same vector with CPU tensors in place of arrays, without a copy.
 
@@ -242,12 +264,6 @@ class FlatVectorEnv(FlatRows, gymnasium.vector.VectorEnv[Any, Any, Any]):
     """
 
     closed = True  # until it is made: older Gymnasiums close what is thrown away half-made
-
-    @property
-    def np_random_seed(self) -> Any:
-        """The seed of each environment's random stream."""
-        own = getattr(self._backend, "np_random_seed", None)
-        return self.get_attr("np_random_seed") if own is None else own
 
     @property  # type: ignore[misc] # without a setter, as Gymnasium's SyncVectorEnv
     def np_random(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,14 @@ class Together:
         """Forget what is held back in environments that begin an episode."""
         self._terminated[envs] = False
         self._truncated[envs] = False
+
+    def state(self) -> dict[str, Array]:
+        """What is held back, as arrays."""
+        return {"terminated": self._terminated.copy(), "truncated": self._truncated.copy()}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Go on from a `state`."""
+        self._terminated[:], self._truncated[:] = state["terminated"], state["truncated"]
 
     def flags(self, frame: Frame, envs: Array | None) -> tuple[BoolArray, BoolArray]:
         """What is shown instead of a frame's flags.
@@ -73,6 +82,16 @@ class Earnings:
         self._return[envs] = 0.0
         self._length[envs] = 0
         self._start[envs] = time.perf_counter()
+
+    def state(self) -> dict[str, Array]:
+        """What everybody has earned so far, and for how long, as arrays."""
+        spent = time.perf_counter() - self._start
+        return {"return": self._return.copy(), "length": self._length.copy(), "spent": spent}
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Go on from a `state`."""
+        self._return[:], self._length[:] = state["return"], state["length"]
+        self._start[:] = time.perf_counter() - state["spent"]
 
     def entries(self, frame: Frame, envs: Array | None) -> dict[str, Any]:
         """Add a step, and tell whose life it ended.

@@ -461,6 +461,27 @@ def test_some_environments_at_a_time():
             vec.step(np.zeros(6, int))
 
 
+@pytest.mark.parametrize("dead", ["mask", "done_together"])
+def test_a_saved_vector_goes_on_with_its_statistics(dead):
+    make = functools.partial(
+        seer.make_vec, "uav_swarm_v0", num_envs=2, layout="flat", dead=dead, drones=3, horizon=6
+    )
+    with make() as one, make() as other:
+        one.reset(seed=3)
+        actions = one.sample_actions()
+        for _ in range(4):
+            one.step(actions)
+        state = one.state_dict()
+        other.load_state_dict(state)
+        for _ in range(2):
+            want, got = one.step(actions), other.step(actions)
+            for infos in (want[4], got[4]):
+                if "episode" in infos:
+                    assert (infos["episode"].pop("t") > 0).all()
+            same(got, want)
+        assert want[4]["episode"]["l"].tolist() == [6] * 6
+
+
 # ---- turns ------------------------------------------------------------------------------------
 
 

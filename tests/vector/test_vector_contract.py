@@ -203,3 +203,6 @@ def test_native_worlds(layout, pool):
     given = {"drones": 3, "horizon": 7}
     make = functools.partial(seer.make_vec, "uav_swarm_v0", num_envs=3, pool=pool, **given)
     check(make, lambda i: seer.make("uav_swarm_v0", **given), "parallel", (layout,))
+    with make(layout=layout) as vec:
+        vec.reset(seed=[0, 9, 4])
+        assert vec.np_random_seed == (0, 9, 4)
