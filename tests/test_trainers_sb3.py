@@ -404,7 +404,6 @@ def test_dict_observations_with_masks():
 
 @pytest.mark.slow
 def test_native_worlds_as_rows():
-    pytest.importorskip("seer.vector.native")
     venv = sb3.make("uav_swarm_v0", 3, task="rendezvous", drones=4, horizon=5, shared=False)
     venv.seed(1)
     first = venv.reset()
@@ -416,4 +415,26 @@ def test_native_worlds_as_rows():
     assert all(info["TimeLimit.truncated"] and info["episode"]["l"] == 5 for info in infos)
     model = PPO("MlpPolicy", venv, n_steps=16, batch_size=96, device="cpu")
     model.learn(400)
+    venv.close()
+
+
+@pytest.mark.slow
+def test_turn_based_games_are_a_row_each():
+    tictactoe_v3 = pytest.importorskip(
+        "pettingzoo.classic.tictactoe_v3", reason="needs pip install pygame"
+    )
+    venv = sb3.make(tictactoe_v3.env, 3, backend="serial")
+    seen, rng, ended = venv.reset(), np.random.default_rng(0), []
+    assert venv.num_envs == 3 and venv.env_is_wrapped(gymnasium.Wrapper) == [False] * 3
+    for _ in range(40):
+        actions = [rng.choice(np.flatnonzero(mask)) for mask in seen["action_mask"]]
+        seen, rewards, dones, infos = venv.step(np.array(actions))
+        for row in np.flatnonzero(dones).tolist():
+            info = infos[row]
+            assert info["final_agent"] in ("player_1", "player_2")
+            (other,) = info["others"].values()
+            assert other["reward"] == -rewards[row] == -info["episode"]["r"]
+            assert "others" not in venv.reset_infos[row]
+            ended.append(info["episode"]["l"])
+    assert len(ended) > 10 and all(3 <= length <= 5 for length in ended)
     venv.close()

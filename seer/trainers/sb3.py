@@ -88,6 +88,8 @@ class Sb3VecEnv(VecEnv):
       returned is what comes after: the next episode's, or filler while the agent's environment
       goes on. Until then the row returns filler, reward 0 and not done, and its action is ignored.
     - ``infos[row]["live"]`` says whether the row's next action counts.
+    - Of turn-based environments a row is the agent that is to act, ``infos[row]["agent"]``; at the
+      end of an episode the one that made the last move, ``infos[row]["final_agent"]``.
     - `reset_infos` has the infos of the last reset of each row, automatic or not.
     - Methods with `indices` take rows. `env_method` calls an environment once and `set_attr` sets
       it once, however many of its rows are named; each row gets the same result.
@@ -124,6 +126,7 @@ class Sb3VecEnv(VecEnv):
         self._start: Array = np.zeros(rows)
         self._steps = self._dead = self._ended = 0
         self._warned = False
+        self._turns = core._spec.kind == "aec"
         self._filler = after(core)
         super().__init__(rows, vec.single_observation_space, vec.single_action_space)
 
@@ -212,15 +215,20 @@ class Sb3VecEnv(VecEnv):
         now = time.perf_counter()
         for row in np.flatnonzero(over).tolist():
             infos[row].update(final_info(told, row))
-            self.reset_infos[row] = row_info(told, row)
+            self.reset_infos[row] = began = row_info(told, row)
+            if self._turns and "others" in began:  # what the last move meant for others
+                infos[row]["others"] = began.pop("others")
         for row in np.flatnonzero(dones).tolist():
             info = infos[row]
             shown = last[row] if over[row] and last is not None else row_of(observations, row)
             info[_LAST] = self._filler_row() if shown is None else shown
             info[_TRUNCATED] = bool(truncated[row] and not terminated[row])
+            earned = self._return[row], self._length[row], now - self._start[row]
+            if self._turns and "episode" in told:  # of the agent that made the last move
+                earned = tuple(told["episode"][key][row] for key in "rlt")
+            r, length, seconds = earned
             info.setdefault("episode", {
-                "r": round(float(self._return[row]), 6), "l": int(self._length[row]),
-                "t": round(now - float(self._start[row]), 6),
+                "r": round(float(r), 6), "l": int(length), "t": round(float(seconds), 6),
             })  # fmt: skip
             if not over[row]:
                 put(observations, row, self._filler)
@@ -362,9 +370,10 @@ class Sb3VecEnv(VecEnv):
         return [row % self.num_envs for row in rows]
 
     def _note_live(self) -> None:
-        self.live = np.array(self._core.live).reshape(-1)
-        if self.live.size != self.num_envs:  # agents take turns: a row is whoever acts
+        if self._turns:  # a row is whoever acts
             self.live = np.array(self._core.turn) >= 0
+        else:
+            self.live = np.array(self._core.live).reshape(-1)
 
     def _plain_infos(self) -> list[dict[str, Any]]:
         return [{_TRUNCATED: False, "live": live} for live in self.live.tolist()]
