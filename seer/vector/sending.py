@@ -86,11 +86,11 @@ class Sending:
             if gone:
                 self._cut_off(link, gone)
                 part = [env for env in part if env not in gone]
-            given = {env: beside[env] for env in part if env in beside}
+            # The caller's own stay there until it steps them.
+            given = {env: beside.pop(env) for env in part if env in beside}
             if given and not link.dead:
                 self._crew.ask(link, "beside", given)
             self._command(link, part)
-        beside.clear()
 
     def send_reset(
         self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
