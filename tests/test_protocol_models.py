@@ -67,6 +67,9 @@ def spin(folder, model, *defines):
         ("claim_mail.pml", ("TIMES=4",), 1_000_000),
         ("sleep.pml", (), 10_000),
         ("sleep.pml", ("WAITERS=3",), 400_000),
+        ("gather.pml", (), 100_000),
+        ("gather.pml", ("COUNT=1",), 100_000),
+        ("gather.pml", ("WORKERS=3", "ROUNDS=2"), 1_000_000),
     ],
 )
 def test_spin_model_in_every_interleaving_keeps_its_promises(tmp_path, model, defines, least):
@@ -98,6 +101,10 @@ def test_spin_model_with_three_of_each_keeps_its_promises(tmp_path, defines):
         ("sleep.pml", ("BUG_ANNOUNCE",), "invalid end state"),
         ("sleep.pml", ("BUG_OPEN",), "invalid end state"),
         ("sleep.pml", ("BUG_WAKE",), "invalid end state"),
+        ("gather.pml", ("BUG_ORDER",), "invalid end state"),
+        ("gather.pml", ("BUG_TARGET",), "invalid end state"),
+        ("gather.pml", ("BUG_LOOK",), "invalid end state"),
+        ("gather.pml", ("BUG_SLEEPERS",), "invalid end state"),
     ],
 )
 def test_spin_model_with_a_rule_broken_is_refuted(tmp_path, model, defines, symptom):
@@ -116,7 +123,7 @@ def test_relacy_models_document_each_broken_variant_that_is_tested(name):
 
 
 def test_spin_models_document_each_broken_variant_that_is_tested():
-    for model in ("claim_mail.pml", "sleep.pml"):
+    for model in ("claim_mail.pml", "sleep.pml", "gather.pml"):
         text = (MODELS / model).read_text()
         named = set(re.findall(r"^ \*   (BUG_\w+)", text, re.M))
         used = set(re.findall(r"(?:ifn?def|defined\()\s*(BUG_\w+)", text))
