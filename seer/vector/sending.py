@@ -226,6 +226,7 @@ class Sending:
             self._fetched[env] = failure
         if data:
             self._fetched[env] = data
+        self.actions.side.pop(env, None)
         self._wire.say(0, env, 0)
         self._wire.publish(0, env, int(self._wanted_of[env]))
 
