@@ -131,6 +131,11 @@ class Swarm(seer.EventModel, abstract=True):
 
         return spaces.Discrete(7) if p.discrete else spaces.Box(-1.0, 1.0, (3,), "f4")
 
+    @staticmethod
+    def teams(p):
+        """Number of each drone's team; None where all are one team."""
+        return [i // p.team_size for i in range(p.drones)] if p.team_size else None
+
     @seer.reset(over="drone")
     def place(ctx, s, i):
         """Evenly spread with random offsets; teams side by side, ids row by row."""

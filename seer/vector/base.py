@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ActionError, ClosedError, ConfigError, ForkedError, StateError
+from ..errors import (
+    ActionError,
+    ClosedError,
+    ConfigError,
+    ForkedError,
+    SnapshotError,
+    StateError,
+)
 from ..types import Array, BoolArray, whole
 from .contract import VecSpec
 from .frames import Frame
@@ -67,6 +74,9 @@ class Core:
         self._everyone: Array = np.arange(spec.num_envs)
         self.env_ids = self._everyone
         self._pid = os.getpid()
+        # What a backend can find wrong before anything has moved.
+        self._check = getattr(backend, "check", _nothing)
+        self._check_reset = getattr(backend, "check_reset", _nothing)
         self._finalizer = weakref.finalize(self, _close, backend, self._pid)
 
     # ---- what a layout does
@@ -94,6 +104,7 @@ class Core:
             raise StateError(
                 f"{self._name}.reset: an earlier call failed, so all environments must be reset"
             )
+        self._check_reset(chosen, seeds, each)
         self._status = "failed"  # until it has succeeded
         frame: Frame = self._backend.reset(chosen, seeds, each)
         self._begun |= True if chosen is None else chosen
@@ -117,6 +128,7 @@ class Core:
         if self._spec.mode == "disabled" and self._ended.any():
             self._refuse_ended(np.flatnonzero(self._ended))
         self._take(actions, None)
+        self._check(None)
         self._status = "failed"  # until it has succeeded
         frame: Frame = self._backend.step()
         self._status = "ready"
@@ -195,6 +207,7 @@ class Core:
         if self._spec.mode == "disabled" and ended.size:
             self._refuse_ended(ended)
         self._take(actions, envs)
+        self._check(envs)
         self._busy[envs] = True
         self._flying += len(envs)
         self._backend.send(envs)
@@ -279,6 +292,12 @@ class Core:
         return [dict(self._strangers(env)[0]) for env in range(self._count)]
 
     @property
+    def np_random_seed(self) -> Any:
+        """(N,) the seed of each environment's random stream, also where none was given."""
+        own = getattr(self._backend, "np_random_seed", None)
+        return self.call("np_random_seed") if own is None else own
+
+    @property
     def pool(self) -> Any:
         """How the environments are run; ``pool.explain()`` says why."""
         return self._backend.pool
@@ -342,7 +361,55 @@ class Core:
 
     def state(self) -> Any:
         """(N, …) the global state of every environment, for a central critic."""
-        return np.stack([np.asarray(one) for one in self.call("state")])
+        own = getattr(self._backend, "state", None)
+        if own is None:
+            return np.stack([np.asarray(one) for one in self.call("state")])
+        self._must_be_open("state")
+        self._must_rest("state")
+        return own()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides what happens next, as numpy arrays and numbers.
+
+        The same on every pool. Only of native worlds: nobody can save an environment that keeps
+        its state to itself.
+
+        Raises:
+            StateError: a world was not reset, the last call failed, environments are stepping
+                since `send`, or they are no native worlds.
+        """
+        self._must_be_native("state_dict")
+        if self._status != "ready" or self._pid != os.getpid():
+            self._refuse("state_dict")
+        self._must_rest("state_dict")
+        return {"vector": self._backend.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Any:
+        """Go on where a state was taken, on any pool.
+
+        Args:
+            state: of `state_dict`, of as many worlds of the same model.
+
+        Returns:
+            Observations and infos, as `reset`.
+
+        Raises:
+            SnapshotError: it is of something else. Nothing was changed.
+            StateError: the environments are no native worlds.
+        """
+        self._must_be_open("load_state_dict")
+        self._must_be_native("load_state_dict")
+        if not isinstance(state, Mapping) or "vector" not in state:
+            raise SnapshotError(
+                f"{self._name}.load_state_dict: expected a dict of state_dict(), got "
+                f"{type(state).__name__}"
+            )
+        frame: Frame = self._backend.load_state_dict(state["vector"])
+        self._busy[:], self._flying = False, 0
+        self._begun[:] = True
+        self._status = "ready"
+        self._note(frame, None)
+        return self._present_reset(frame)
 
     def close(self, timeout: float | None = None) -> None:
         """Close every environment once, and end the workers. May be called at any time, twice.
@@ -391,6 +458,13 @@ class Core:
             raise ForkedError(
                 f"{self._name}.{what}: this process was forked after the vector was made, and "
                 "its copy can't be used; make one in this process"
+            )
+
+    def _must_be_native(self, what: str) -> None:
+        if self._spec.kind != "native":
+            raise StateError(
+                f"{self._name}.{what}: only native worlds can be saved; a wrapped environment "
+                "keeps its state to itself"
             )
 
     def _must_rest(self, what: str) -> None:
@@ -499,6 +573,10 @@ def missing(name: str, env: int, agent: str, why: str = "no action came") -> Act
         "(vec.live tells who that is)",
         world=env, agent=agent,
     )  # fmt: skip
+
+
+def _nothing(*given: Any) -> None:
+    """A check that a backend doesn't make."""
 
 
 def _member(mode: str) -> Any:
