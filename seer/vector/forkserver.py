@@ -35,11 +35,13 @@ def main(control_fd: int, caller_fd: int) -> None:
         caller_fd: readable when the caller has ended, or -1.
     """
     from . import worker
+    from .surroundings import trim
 
     for name in ("gymnasium", "pettingzoo"):
         with contextlib.suppress(ImportError):
             __import__(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    trim()
     gc.freeze()  # a collection in a worker would unshare the pages of all that was imported
     with socket.socket(fileno=control_fd) as control:
         _Server(control, caller_fd, worker.main).serve()

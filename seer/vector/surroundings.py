@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["THREAD_VARIABLES", "limit_threads", "look_around", "settle"]
+__all__ = ["THREAD_VARIABLES", "limit_threads", "look_around", "settle", "trim"]
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -97,3 +97,11 @@ def limit_threads(count: int, before: int | None = None) -> None:
             from threadpoolctl import threadpool_limits
 
             threadpool_limits(limits=least)
+
+
+def trim() -> None:
+    """Give back what importing and compiling have freed, where the C library knows how."""
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).malloc_trim(0)

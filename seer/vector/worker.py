@@ -27,7 +27,7 @@ from .describe import describe
 from .factory import construct, make_cell
 from .host import Host
 from .remote import dumps, loads, pack_error
-from .surroundings import limit_threads, register, settle
+from .surroundings import limit_threads, register, settle, trim
 from .wire import BUSY, FAILED, Wire
 
 __all__ = ["main"]
@@ -161,6 +161,7 @@ class _Worker:
             # What was asked of a worker in whose place this one is was not asked of this one.
             self._messages = int(self._order[2])
             self._seen = int(lib.seer_bell_value(self._bell))
+            trim()
             self._reply(0, None)
         except Gone:
             raise

@@ -631,6 +631,34 @@ def test_memory_has_no_name_and_is_reserved():
     assert memory.array(0, (5120,), np.uint64).sum() == 0
 
 
+def test_two_workers_take_little_memory():
+    code = """
+        import psutil, seer
+        from vector.troubled import Troubled
+        import gymnasium, pettingzoo
+
+        def pss(processes):
+            return sum(process.memory_full_info().pss for process in processes) / 2**20
+
+        me = psutil.Process()
+        alone = pss([me])
+        vec = seer.make_vec(Troubled, 8, workers=2)
+        vec.reset(seed=0)
+        for _ in range(100):
+            vec.step(vec.sample_actions())
+        print(pss([me, *me.children(recursive=True)]) - alone)
+        vec.close()
+    """
+    tests = str(Path(__file__).resolve().parent.parent)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    # 45 MiB, and some more for libraries that other processes share while `alone` is measured
+    assert float(done.stdout) < 48
+
+
 @pytest.mark.parametrize(("method", "limit"), [("forkserver", 0.1), ("fork", 0.1), ("spawn", 1.0)])
 def test_start_up_is_quick(method, limit):
     took = []
