@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .checking.chance import generators, quiet
@@ -34,7 +34,7 @@ from .types import whole
 from .vector.config import choose
 from .vector.describe import EnvDescription, describe, kind_of_env
 from .vector.merge import merge
-from .vector.sources import native_id, resolve
+from .vector.sources import native_id, plain_name, resolve
 
 __all__ = ["Problem", "Report", "check"]
 
@@ -59,6 +59,7 @@ def check(env: Any, *, episodes: int = 3, steps: int = 200, seed: int = 0) -> Re
     Args:
         env: what `seer.make_vec` takes: a factory, a class, an id, a PettingZoo module or
             ``"module:attribute"``; of PettingZoo's ParallelEnv or AECEnv, or Gymnasium's Env.
+            With arguments: ``lambda: MyEnv(size=5)``.
         episodes: how many are played and compared, at least 2 for the rules about resets.
         steps: of an episode at most; an episode may also end by itself.
         seed: of the first reset. 0 also finds out whether 0 is taken for no seed.
@@ -111,6 +112,8 @@ def _examine(
     if unused is None:
         return
     report.kind = kind_of_env(unused)
+    metadata = getattr(unused, "metadata", None)
+    report.name = plain_name(report.name, metadata if isinstance(metadata, Mapping) else {})
     unused_rules(unused, findings)
     # What is imported or compiled with the first one is not what is looked at from here on.
     Again.calm()

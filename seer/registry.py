@@ -168,12 +168,28 @@ def load(target: str) -> Any:
     except Exception as error:
         raise _failed_import(target, error) from error
     for part in parts:
-        if not hasattr(value, part):
+        if not hasattr(value, part) and not _imported(value, part, target):
             near = difflib.get_close_matches(part, dir(value), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{target!r}: {module!r} has no attribute {part!r}{hint}")
         value = getattr(value, part)
     return value
+
+
+def _imported(package: Any, name: str, target: str) -> bool:
+    """Whether `name` is a module of that package which nobody had imported yet; now it is."""
+    if not hasattr(package, "__path__"):
+        return False
+    full = f"{package.__name__}.{name}"
+    try:
+        importlib.import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name == full:
+            return False
+        raise _failed_import(target, error) from error
+    except Exception as error:
+        raise _failed_import(target, error) from error
+    return True
 
 
 def _failed_import(target: str, error: Exception) -> ConfigError:

@@ -79,6 +79,23 @@ def test_load_what_is_not_there(target, text):
         registry.load(target)
 
 
+def test_load_finds_a_module_of_a_package_that_nobody_had_imported(tmp_path, monkeypatch):
+    package = tmp_path / "a_package_of_games"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "chess.py").write_text("def make():\n    return 64\n")
+    (package / "broken.py").write_text("import no_such_module_at_all\n")
+    (package / "wrong.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.load("a_package_of_games:chess.make")() == 64
+    with pytest.raises(ConfigError, match="has no attribute 'draughts'"):
+        registry.load("a_package_of_games:draughts")
+    with pytest.raises(ConfigError, match=r"can't be imported: ModuleNotFoundError: .*at_all"):
+        registry.load("a_package_of_games:broken")
+    with pytest.raises(ConfigError, match="can't be imported: ZeroDivisionError"):
+        registry.load("a_package_of_games:wrong")
+
+
 def test_load_module_that_lacks_an_import_of_its_own_says_which(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import something_else_entirely\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -349,7 +349,7 @@ class _Maker:
                 groups="all" if flat else a.groups,
                 max_agents=a.max_agents,
                 open_names=layout == "list",
-                name=plain_name(self._source, descriptions[0].metadata),
+                name=plain_name(self._source.name, descriptions[0].metadata),
             )
         except ConfigError as error:
             if flat and str(error).startswith("groups:"):

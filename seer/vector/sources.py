@@ -170,7 +170,17 @@ def _found(env: Any) -> tuple[Any, str, Any, EnvKind | None]:
     if callable(env):
         name = title(env)
         return env, "lambda" if name.endswith("<lambda>") else name, env, None
+    _refuse_stale(env)
     raise ConfigError(f"{_EXPECTED}; got {env!r}")
+
+
+def _refuse_stale(value: Any) -> None:
+    """Pass on what PettingZoo says about a version that is gone; only calling it tells."""
+    if type(value).__name__ == "DeprecatedModule":
+        try:
+            value.env()
+        except ImportError as error:
+            raise ConfigError(f"make_vec: {error}") from None
 
 
 def _maker_of(env: Any) -> str:
@@ -183,11 +193,11 @@ def _maker_of(env: Any) -> str:
     return name
 
 
-def plain_name(source: Source, metadata: Mapping[str, Any]) -> str:
-    """The source's name, or the environments' own where that tells more."""
-    vague = source.name in _VAGUE or ("." in source.name and ":" not in source.name)
+def plain_name(name: str, metadata: Mapping[str, Any]) -> str:
+    """A source's name, or the environments' own where that tells more."""
+    vague = name in _VAGUE or ("." in name and ":" not in name)
     known = metadata.get("name")
-    return known if vague and isinstance(known, str) else source.name
+    return known if vague and isinstance(known, str) else name
 
 
 def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
@@ -212,6 +222,7 @@ def _from_text(text: str) -> tuple[Any, str, Any, EnvKind | None]:
         return from_spec(spec)
     if isinstance(value, ModuleType):
         return _from_module(value)
+    _refuse_stale(value)
     if isinstance(value, str) or not callable(value):
         raise ConfigError(f"make_vec: {text!r} must make an environment, but is {value!r}")
     make: Any

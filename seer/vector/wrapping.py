@@ -87,7 +87,8 @@ class VectorWrapper:
             )
         if vec.layout not in self.layouts:
             instead = (
-                "; Gymnasium's vector wrappers (gymnasium.wrappers.vector) are for it"
+                "; Gymnasium's vector wrappers (gymnasium.wrappers.vector) are for it, and "
+                "make_vec(..., wrappers=[...]) wraps each environment"
                 if vec.layout == "flat" else ""
             )  # fmt: skip
             raise ConfigError(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from pettingzoo.utils.conversions import aec_to_parallel, parallel_to_aec
+from pettingzoo.utils.deprecated_module import DeprecatedModule
 
 import seer
 from seer.errors import ConfigError, UnknownIdError
@@ -33,6 +34,14 @@ def refused(source, error=ConfigError, **kwargs):
     with pytest.raises(error) as caught:
         resolve(source, own=OWN, **kwargs)
     return str(caught.value)
+
+
+def test_version_that_pettingzoo_dropped_names_the_one_to_use(monkeypatch):
+    stale = DeprecatedModule("tag_game", 3, 4)
+    monkeypatch.setitem(sys.modules, "games_of_old", types.ModuleType("games_of_old"))
+    monkeypatch.setattr(sys.modules["games_of_old"], "tag_game_v3", stale, raising=False)
+    for source in (stale, "games_of_old:tag_game_v3"):
+        assert "tag_game_v3 is now deprecated, use tag_game_v4" in refused(source)
 
 
 class Lone(gymnasium.Env):
