@@ -282,11 +282,19 @@ double seer_hypot(double x, double y);
 #define SEER_WIRE_APART 128
 #define SEER_RESULT_BYTES 16 /* the number of the command that is done, and the ticket */
 
+/* How long a waiter spins before it sleeps: at most most_ns, less where spinning was in vain. A
+ * waiter keeps one for itself, with most_ns set and the rest 0. */
+typedef struct seer_spin {
+    int64_t most_ns;
+    int64_t now_ns;
+    uint64_t waits;
+} seer_spin;
+
 /* Set a bell that one process rings, and wake who sleeps on it. 1 if somebody had to be woken. */
 int32_t seer_bell_ring(void *bell, uint64_t value);
 uint64_t seer_bell_value(const void *bell);
-/* Wait until a bell is no longer `seen`: spins for spin_ns, then sleeps. The bell's value. */
-uint64_t seer_bell_wait(void *bell, uint64_t seen, int64_t spin_ns, int64_t timeout_ns);
+/* Wait until a bell is no longer `seen`: spins a little, then sleeps. The bell's value. */
+uint64_t seer_bell_wait(void *bell, uint64_t seen, seer_spin *spin, int64_t timeout_ns);
 /* A word for one writer: what was written before _put is visible after a _get that sees it. */
 void seer_word_put(void *word, uint64_t value);
 uint64_t seer_word_get(const void *word);
@@ -297,7 +305,7 @@ int32_t seer_result_publish(void *result, uint64_t number, void *tickets, void *
 /* Wait until `count` of n results, at base + where[k], say wanted[k], or until one is urgent.
  * ready (n,) tells which do; `urgent` holds how many urgent ones were seen. How many are ready. */
 int32_t seer_result_gather(void *collector, char *base, const uint64_t *where,
-                           const uint64_t *wanted, uint32_t n, uint32_t count, int64_t spin_ns,
+                           const uint64_t *wanted, uint32_t n, uint32_t count, seer_spin *spin,
                            int64_t timeout_ns, uint8_t *ready, uint32_t *urgent);
 /* Of n commands (n,) and results, `stride` bytes each, the one not done yet with the least number:
  * its index, or -1. */

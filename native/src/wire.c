@@ -49,6 +49,25 @@ static int sleep_on(seer_bell *bell, uint32_t low, int64_t ns)
 static void wake_all(seer_bell *bell) { (void)bell; }
 #endif
 
+/* ---- spinning -------------------------------------------------------------------------------- */
+
+enum { TRY_AGAIN = 32, LEAST_NS = 500 };
+
+/* How long to spin in this wait: what has been worth it lately, and all of it now and then. */
+static int64_t spin_span(seer_spin *spin)
+{
+    return spin->waits++ % TRY_AGAIN == 0 ? spin->most_ns : spin->now_ns;
+}
+
+/* A spin that was in vain kept another process from running; where it was not, it saves a sleep. */
+static void spin_learn(seer_spin *spin, int worth)
+{
+    if (worth)
+        spin->now_ns = spin->most_ns;
+    else
+        spin->now_ns = spin->now_ns / 2 < LEAST_NS ? 0 : spin->now_ns / 2;
+}
+
 /* ---- bells ----------------------------------------------------------------------------------- */
 
 int32_t seer_bell_ring(void *at, uint64_t value)
@@ -69,19 +88,23 @@ uint64_t seer_bell_value(const void *at)
     return seer_load(&((seer_bell *)(uintptr_t)at)->value, acquire);
 }
 
-uint64_t seer_bell_wait(void *at, uint64_t seen, int64_t spin_ns, int64_t timeout_ns)
+uint64_t seer_bell_wait(void *at, uint64_t seen, seer_spin *spin, int64_t timeout_ns)
 {
     seer_bell *bell = at;
     uint64_t value = seer_bell_value(bell); /* [B2] */
     if (value != seen) return value;
-    int64_t start = seer_clock(), now = start;
-    while (now - start < spin_ns) {
+    int64_t start = seer_clock(), now = start, span = spin_span(spin);
+    while (now - start < span) {
         for (int k = 0; k < PAUSES; k++) {
             seer_pause();
-            if ((value = seer_bell_value(bell)) != seen) return value; /* [B2] */
+            if ((value = seer_bell_value(bell)) != seen) { /* [B2] */
+                spin_learn(spin, 1);
+                return value;
+            }
         }
         now = seer_clock();
     }
+    spin_learn(spin, 0);
     /* [B3] seq_cst: announces the sleeper before its second look; pairs with [B1], [B4]. */
     seer_add(&bell->sleepers, 1u, seq_cst);
     while ((value = seer_load(&bell->value, seq_cst)) == seen && (now = seer_clock()) - start < timeout_ns)
@@ -139,7 +162,7 @@ static uint32_t look(char *base, const uint64_t *where, const uint64_t *wanted, 
 }
 
 int32_t seer_result_gather(void *collector, char *base, const uint64_t *where,
-                           const uint64_t *wanted, uint32_t n, uint32_t count, int64_t spin_ns,
+                           const uint64_t *wanted, uint32_t n, uint32_t count, seer_spin *spin,
                            int64_t timeout_ns, uint8_t *ready, uint32_t *urgent)
 {
     seer_bell *bell = collector;
@@ -148,14 +171,18 @@ int32_t seer_result_gather(void *collector, char *base, const uint64_t *where,
     *urgent = seer_load(&bell->urgent, acquire); /* [B8] acquire: pairs with [B9] */
     have += look(base, where, wanted, n, ready);
     if (have >= count || *urgent != before) return (int32_t)have;
-    int64_t start = seer_clock(), now = start;
-    while (now - start < spin_ns) {
+    int64_t start = seer_clock(), now = start, span = timeout_ns > 0 ? spin_span(spin) : 0;
+    while (now - start < span) {
         for (int k = 0; k < PAUSES; k++) {
             seer_pause();
-            if ((have += look(base, where, wanted, n, ready)) >= count) return (int32_t)have;
+            if ((have += look(base, where, wanted, n, ready)) >= count) {
+                spin_learn(spin, 1);
+                return (int32_t)have;
+            }
         }
         now = seer_clock();
     }
+    if (span) spin_learn(spin, 0);
     for (;;) {
         /* The value first, the results second: whatever is missing then adds to the value yet. */
         uint64_t value = seer_bell_value(bell); /* [B2] */

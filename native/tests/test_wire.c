@@ -40,12 +40,13 @@ static int64_t now_ns(void)
 }
 
 /* Takes commands, oldest first, and answers mixed(asked) until told to stop. */
-static void serve(wire *w, int worker, int64_t spin)
+static void serve(wire *w, int worker, int64_t spin_ns)
 {
     uint64_t seen = 0;
+    seer_spin spin = {.most_ns = spin_ns};
     int first = worker * EACH;
     for (;;) {
-        seen = seer_bell_wait(w->bell[worker], seen, spin, LONG);
+        seen = seer_bell_wait(w->bell[worker], seen, &spin, LONG);
         int k;
         while ((k = seer_command_oldest((char *)&w->command[first], w->worker[worker].result[0],
                                         SEER_RESULT_BYTES, EACH)) >= 0) {
@@ -65,8 +66,9 @@ static void *serve_thread(void *arg)
 }
 
 /* Keeps all environments busy and takes `batch` at a time, the oldest ones first. */
-static void drive(wire *w, int rounds, uint32_t batch, int64_t spin)
+static void drive(wire *w, int rounds, uint32_t batch, int64_t spin_ns)
 {
+    seer_spin spin = {.most_ns = spin_ns};
     uint64_t state = 11 + batch, number = 0, where[ENVS], wanted[ENVS], bells[WORKERS] = {0}, taken = 0;
     uint8_t ready[ENVS];
     uint32_t urgent = 0;
@@ -85,7 +87,7 @@ static void drive(wire *w, int rounds, uint32_t batch, int64_t spin)
         int64_t start = now_ns();
         int32_t have = 0;
         while (have < (int32_t)batch && now_ns() - start < LONG) {
-            have = seer_result_gather(w->collector, (char *)w, where, wanted, ENVS, batch, spin, LONG,
+            have = seer_result_gather(w->collector, (char *)w, where, wanted, ENVS, batch, &spin, LONG,
                                       ready, &urgent);
         }
         late += have < (int32_t)batch;
@@ -160,16 +162,17 @@ static void processes(void)
 
 static void a_wait_ends_in_time(void)
 {
+    seer_spin none = {0};
     wire *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int64_t start = now_ns();
-    EQUAL(seer_bell_wait(w->bell[0], 0, 0, 20 * MS), 0, "nobody rang");
+    EQUAL(seer_bell_wait(w->bell[0], 0, &none, 20 * MS), 0, "nobody rang");
     int64_t took = now_ns() - start;
     CHECK(took >= 20 * MS && took < 2000 * MS, "it took %lld ns", (long long)took);
     uint64_t where = 0, wanted = 1;
     uint32_t urgent = 0;
     uint8_t ready = 9;
     start = now_ns();
-    EQUAL(seer_result_gather(w->collector, w->worker[0].result[0], &where, &wanted, 1, 1, 0, 20 * MS,
+    EQUAL(seer_result_gather(w->collector, w->worker[0].result[0], &where, &wanted, 1, 1, &none, 20 * MS,
                              &ready, &urgent), 0, "nothing was published");
     took = now_ns() - start;
     CHECK(took >= 20 * MS && took < 2000 * MS, "it took %lld ns", (long long)took);
@@ -177,8 +180,29 @@ static void a_wait_ends_in_time(void)
     munmap(w, sizeof *w);
 }
 
+static void spinning_in_vain_ends_but_for_a_try_now_and_then(void)
+{
+    wire *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seer_spin spin = {.most_ns = 20000};
+    for (int k = 0; k < 20; k++) seer_bell_wait(w->bell[0], 0, &spin, 1000);
+    EQUAL(spin.now_ns, 0, "after 20 waits in vain");
+    EQUAL(spin.waits, 20, "waits");
+    spin = (seer_spin){.most_ns = LONG};
+    pid_t pid = fork();
+    if (pid == 0) {
+        usleep(20000);
+        seer_bell_ring(w->bell[0], 1);
+        _exit(0);
+    }
+    EQUAL(seer_bell_wait(w->bell[0], 0, &spin, LONG), 1, "rung while spinning");
+    EQUAL(spin.now_ns, LONG, "it was worth it");
+    waitpid(pid, NULL, 0);
+    munmap(w, sizeof *w);
+}
+
 static void an_urgent_result_ends_a_wait(void)
 {
+    seer_spin none = {0};
     wire *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t where[2] = {0, SEER_RESULT_BYTES}, wanted[2] = {1, 1};
     uint32_t urgent = 0;
@@ -190,10 +214,10 @@ static void an_urgent_result_ends_a_wait(void)
         seer_result_publish(base, 1, w->tickets, w->collector, 1);
         _exit(0);
     }
-    EQUAL(seer_result_gather(w->collector, base, where, wanted, 2, 2, 0, LONG, ready, &urgent), 1, "one of two");
+    EQUAL(seer_result_gather(w->collector, base, where, wanted, 2, 2, &none, LONG, ready, &urgent), 1, "one of two");
     EQUAL(ready[0], 1, "the urgent one");
     EQUAL(urgent, 1, "urgent results seen");
-    EQUAL(seer_result_gather(w->collector, base, where, wanted, 2, 2, 0, 20 * MS, ready, &urgent), 1, "seen once");
+    EQUAL(seer_result_gather(w->collector, base, where, wanted, 2, 2, &none, 20 * MS, ready, &urgent), 1, "seen once");
     waitpid(pid, NULL, 0);
     munmap(w, sizeof *w);
 }
@@ -203,12 +227,13 @@ static void on_alarm(int signal) { (void)signal; }
 
 static void a_signal_ends_a_wait(void)
 {
+    seer_spin none = {0};
     wire *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct sigaction action = {.sa_handler = on_alarm}, before;
     sigaction(SIGALRM, &action, &before);
     alarm(1);
     int64_t start = now_ns();
-    seer_bell_wait(w->bell[0], 0, 0, LONG);
+    seer_bell_wait(w->bell[0], 0, &none, LONG);
     CHECK(now_ns() - start < LONG / 2, "the wait went on");
     alarm(0);
     sigaction(SIGALRM, &before, NULL);
@@ -262,6 +287,7 @@ int main(void)
     TEST(threads_that_spin);
     TEST(processes);
     TEST(a_wait_ends_in_time);
+    TEST(spinning_in_vain_ends_but_for_a_try_now_and_then);
     TEST(an_urgent_result_ends_a_wait);
 #if defined(__linux__)
     TEST(a_signal_ends_a_wait);

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._native import ffi
 from ..errors import ClosedError, ForkedError
 from ..hardware import usable_cpus
 from .config import ProcessConfig
@@ -88,8 +89,9 @@ class Process(Stepping):
             spin = _SPIN_US if pool.spin_us is None else pool.spin_us
             if pool.spin_us is None and workers + 1 > cpus:
                 spin = 0.0  # whoever spins keeps another from running
-            self._spin_ns = int(spin * 1000)
-            crew.connect(wire, frames, self._spin_ns)
+            spin_ns = int(spin * 1000)
+            self._spin = ffi.new("seer_spin *", {"most_ns": spin_ns})
+            crew.connect(wire, frames, spin_ns)
             cells = [make_cell(env, spec, own.start + k) for k, env in enumerate(envs)]
             self._host = Host(spec, own.start, cells)
         except BaseException as error:

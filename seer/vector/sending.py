@@ -49,7 +49,7 @@ class Sending:
     _host: Host
     _spare: Frame
     _last: Frame
-    _spin_ns: int
+    _spin: Any
     _closed: bool
     _restart: bool
 
@@ -188,7 +188,7 @@ class Sending:
                 continue
             have = lib.seer_result_gather(
                 wire.collector, wire.base, self._c_where_of, self._c_wanted_of, n, count,
-                self._spin_ns, SLICE_NS, self._c_ready_of, self._urgent_of,
+                self._spin, SLICE_NS, self._c_ready_of, self._urgent_of,
             )  # fmt: skip
             self._fetch()
             now = time.monotonic()
@@ -208,7 +208,7 @@ class Sending:
         return int(
             lib.seer_result_gather(
                 wire.collector, wire.base, self._c_where_of, self._c_wanted_of,
-                self.spec.num_envs, 0, 0, 0, self._c_ready_of, self._urgent_of,
+                self.spec.num_envs, 0, self._spin, 0, self._c_ready_of, self._urgent_of,
             )
         )  # fmt: skip
 

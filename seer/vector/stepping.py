@@ -177,7 +177,7 @@ class Stepping(Sending):
         while True:
             have = lib.seer_result_gather(
                 wire.collector, wire.base, self._c_where, self._c_wanted, count, count,
-                self._spin_ns, SLICE_NS, self._c_ready, self._urgent,
+                self._spin, SLICE_NS, self._c_ready, self._urgent,
             )  # fmt: skip
             if have == count:
                 self._owed = 0

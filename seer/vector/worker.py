@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .._native import check, lib
+from .._native import check, ffi, lib
 from ..errors import ConfigError, ResultError
 from . import side as sides
 from .channel import Channel, Gone
@@ -155,7 +155,7 @@ class _Worker:
             self._host = Host(wire.spec, self.lo, cells)
             self._frames = [wire.frame(k) for k in range(told["frames"])]
             self._bell, self._order = wire.bells[host - 1], wire.orders[host - 1]
-            self._spin: int = told["spin_ns"]
+            self._spin = ffi.new("seer_spin *", {"most_ns": told["spin_ns"]})
             self._one_by_one: bool = told["one_by_one"]
             self._async_frame = self._frames[-1]
             # What was asked of a worker in whose place this one is was not asked of this one.
