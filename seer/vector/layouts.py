@@ -160,7 +160,9 @@ class DictVectorEnv(VectorEnv):
     """Everything by agent: ``{agent: array (N, …)}``, always for all of them.
 
     Actions are agent -> (N, …), or a list of one dict for each environment. An agent that lives
-    nowhere may be left out.
+    nowhere may be left out. Turn-based environments also take (N,) actions, one for each.
+
+    Attributes: as `seer.vector.VectorEnv`.
     """
 
     layout = "dict"
@@ -208,6 +210,8 @@ class StackedVectorEnv(VectorEnv):
     """Everything by group: ``{group: array (N, A_g, …)}``; rewards and flags (N, A_g).
 
     Actions are group -> (N, A_g, …).
+
+    Attributes: as `seer.vector.VectorEnv`.
     """
 
     layout = "stacked"
@@ -252,7 +256,7 @@ class ListVectorEnv(VectorEnv):
 
     Actions are a list of one dict for each environment, agent -> action.
 
-    Attributes:
+    Attributes: as `seer.vector.VectorEnv`, and
         final: one entry for each row; None, or in same-step mode, where an environment ended in
             this step, {"obs": …, "infos": …, "state": …}: the last of the old episode.
     """
