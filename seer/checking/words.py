@@ -201,7 +201,8 @@ RULES: dict[str, Rule] = {
     ),
     "seed": Rule(
         "Draw everything from one generator that reset(seed=...) makes anew, also what __init__ "
-        "makes up, and don't depend on time, ids or the order of sets",
+        "makes up, and don't depend on time, ids, the order of sets, or what an earlier instance "
+        "left in the class or the module",
         False, "passes the seeds on, and can't repeat a run either",
     ),
     "seed-zero": Rule(
