@@ -224,10 +224,13 @@ class FlatRows(Core):
     def _checked_mask(self, mask: Any) -> BoolArray:
         rows, width = self.num_envs, self._rows.width
         array = np.asarray(mask)
+        if array.dtype == np.bool_ and array.shape == (self._count,):
+            return super()._checked_mask(array)
         if array.shape != (rows,) or array.dtype != np.bool_:
             raise ConfigError(
                 f"{self._name}.reset: options['reset_mask'] must be bool of shape ({rows},), one "
-                f"for each row, got {array.dtype} of shape {array.shape}"
+                f"for each row, or ({self._count},), one for each environment, got {array.dtype} "
+                f"of shape {array.shape}"
             )
         worlds = array.reshape(-1, width)
         mixed = np.flatnonzero(worlds.any(1) != worlds.all(1))

@@ -369,7 +369,7 @@ def test_a_reset_mask_is_equal_in_all_rows_of_an_environment():
         with pytest.raises(ConfigError, match=r"environment 0 \(rows 0 to 2\)"):
             vec.reset(options={"reset_mask": mixed})
         with pytest.raises(ConfigError, match=r"shape \(6,\)"):
-            vec.reset(options={"reset_mask": np.array([True, False])})
+            vec.reset(options={"reset_mask": np.array([True, False, True])})
         obs, infos = vec.reset(options={"reset_mask": np.repeat([False, True], 3)})
         assert obs[:, 2].tolist() == [0, 0, 0, 1, 1, 0]
         assert obs[1].tolist() == [1, 1, 0, 4]  # the other environment's rows stay
@@ -553,3 +553,12 @@ def test_nothing_warns():
         with rows() as vec:
             vec.reset(seed=0)
             vec.step(vec.sample_actions())
+
+
+def test_a_reset_mask_may_be_by_environment():
+    with seer.make_vec(Ledger, 2, layout="flat", autoreset="disabled", horizon=2) as vec:
+        vec.reset(seed=0)
+        for _ in range(2):
+            vec.step(np.zeros(vec.num_envs, int))
+        obs, _ = vec.reset(options={"reset_mask": vec.episode_over & [True, False]})
+        assert obs[:, 3].tolist() == [0, 0, 0, 2, 2, 2]
