@@ -106,6 +106,12 @@ class NativeCore:
     def abandon(self) -> None:
         lib.seer_engine_abandon(self._handle)
 
+    def mirror(self, column: int, copy: Any) -> int:
+        """Have what takes part in a step or reset copy its rows of a column; None: no more."""
+        self._copy = copy  # kept alive
+        address = ffi.NULL if copy is None else ffi.cast("void *", copy.ctypes.data)
+        return int(lib.seer_engine_mirror(self._handle, column, address))
+
     def set_pool(self, config: PoolConfig) -> int:
         return int(lib.seer_engine_set_pool(self._handle, _pool(config, self._worlds)))
 

@@ -215,6 +215,9 @@ int seer_engine_step(seer_engine *engine, const uint8_t *mask);
 int seer_engine_continue(seer_engine *engine);
 /* Gives up a step that returned SEER_AGAIN; then only reset and close are legal. */
 void seer_engine_abandon(seer_engine *engine);
+/* From now on every world that ends a step or a reset copies its rows of a column to `copy`, laid
+ * out as the column, while they are in the worker's cache. NULL: no more. Between steps. */
+int seer_engine_mirror(seer_engine *engine, uint32_t column, void *copy);
 
 void seer_engine_fault(const seer_engine *engine, seer_fault *out);
 void seer_engine_counters(const seer_engine *engine, seer_counters *out, uint64_t *per_kind);

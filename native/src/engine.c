@@ -90,13 +90,22 @@ seer_phase seer_proceed(seer_worker *w, seer_world *v)
     }
 }
 
+static void copy_rows(const seer_engine *e, uint32_t world)
+{
+    const seer_column *c = &e->model.column[e->mirrored];
+    size_t size = (size_t)e->model.group[c->group].count * c->row_bytes;
+    memcpy((char *)e->mirror + world * size, (const char *)c->latest + world * size, size);
+}
+
 static void end_world(seer_engine *e, seer_world *v)
 {
     v->busy = v->begun = 0;
-    if (e->run == SEER_RUN_STEP && !v->failed) {
+    if (v->failed) return;
+    if (e->run == SEER_RUN_STEP) {
         v->tick += e->model.step;
         v->steps++;
     }
+    if (e->mirror) copy_rows(e, seer_world_index(e, v));
 }
 
 void seer_run_world(seer_worker *w, seer_world *v)
@@ -237,6 +246,17 @@ int seer_engine_continue(seer_engine *e)
     if (code) return code;
     if (!e->paused) return seer_engine_leave(e, -SEER_ESTATE);
     return run_and_leave(e);
+}
+
+int seer_engine_mirror(seer_engine *e, uint32_t column, void *copy)
+{
+    if (column >= e->model.columns) return -SEER_EINVAL;
+    int code = seer_engine_enter(e);
+    if (code) return code;
+    if (e->paused) return seer_engine_leave(e, -SEER_ESTATE);
+    e->mirror = copy;
+    e->mirrored = column;
+    return seer_engine_leave(e, 0);
 }
 
 void seer_engine_abandon(seer_engine *e)

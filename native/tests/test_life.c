@@ -221,8 +221,69 @@ static void engines_on_two_threads_do_not_disturb_each_other(void)
     }
 }
 
+/* ---- what a caller is given a copy of ------------------------------------------------- */
+
+static int32_t count_on(seer_ctx *ctx, int64_t entity, const seer_event *e, const void *payload)
+{
+    (void)e, (void)payload;
+    *tiny_row(ctx, TINY_COUNT) += 1 + (uint64_t)entity;
+    return seer_send(ctx, 0, entity, 10, 0);
+}
+
+static int32_t start_counting(seer_ctx *ctx, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++) {
+        ctx->entity = (uint32_t)i;
+        if (!seer_send(ctx, 0, i, 10, 0)) return 0;
+    }
+    return 1;
+}
+
+static int step_some(seer_engine *engine, const uint8_t *mask)
+{
+    int code = seer_engine_step(engine, mask);
+    while (code == SEER_AGAIN) code = seer_engine_continue(engine);
+    return code;
+}
+
+/* Worlds that take part are in the copy as they are in the column, the others as they were. */
+static void mirror_shows_what_the_column_shows(void)
+{
+    seer_pool_config pools[64];
+    uint32_t n = tiny_pools(pools);
+    for (uint32_t k = 0; k < n; k++) {
+        tiny t = {.worlds = 5, .entities = 6, .kinds = 1, .sweeps = 1};
+        t.kind[0].handler = count_on;
+        t.sweep[0] = (seer_sweep){start_counting, 0, 0, 0, SEER_SWEEP_ON_RESET};
+        tiny_make(&t, &pools[k]);
+        uint64_t *copy = zeros(8 * 30), before[30];
+        EQUAL(seer_engine_mirror(t.engine, TINY_COLUMNS, copy), -SEER_EINVAL, "no such column");
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, copy), 0, "mirror");
+        for (int i = 0; i < 30; i++) copy[i] = 99;
+        EQUAL(tiny_reset(&t, 1), 0, "reset");
+        for (int i = 0; i < 30; i++) EQUAL(copy[i], 0, "pool %u, entity %d after a reset", k, i);
+        EQUAL(step_some(t.engine, NULL), 0, "step");
+        for (int i = 0; i < 30; i++) {
+            CHECK(t.count[i] > 0, "pool %u: nothing was counted", k);
+            EQUAL(copy[i], t.count[i], "pool %u, entity %d", k, i);
+            before[i] = copy[i];
+        }
+        const uint8_t some[5] = {0, 1, 0, 0, 1};
+        EQUAL(step_some(t.engine, some), 0, "step of some");
+        for (int i = 0; i < 30; i++)
+            EQUAL(copy[i], some[i / 6] ? t.count[i] : before[i], "pool %u, entity %d of some", k, i);
+        memcpy(before, copy, sizeof before);
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, NULL), 0, "no mirror");
+        EQUAL(step_some(t.engine, NULL), 0, "step");
+        for (int i = 0; i < 30; i++) EQUAL(copy[i], before[i], "pool %u, entity %d without", k, i);
+        tiny_free(&t);
+        free(copy);
+    }
+}
+
 int main(void)
 {
+    TEST(mirror_shows_what_the_column_shows);
     TEST(engine_restored_elsewhere_goes_on_alike);
     TEST(import_of_a_spoilt_record_is_refused_and_reset_helps);
     TEST(reset_of_some_worlds_leaves_the_others_alone);

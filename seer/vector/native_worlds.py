@@ -57,6 +57,10 @@ class Worlds:
         self._slots = [indices(group.slots) for group in spec.groups]
         self._intake = Intake(spec, engine, self._slots, setup.action_space)
         self._filler = filler(spec.groups[0].observation.leaves[0])
+        # The core copies observations itself where they go into one array as they are.
+        whole = len(spec.groups) == 1 and engine.compiled
+        self._mirror = engine._core.mirror if whole else None
+        self._mirrored = setup.model.spec.column_index(role("observation").name)
         horizon = NEVER if setup.horizon is None else setup.horizon
         self.live: BoolArray = np.zeros((n, a), np.bool_)
         self.ended: BoolArray = np.ones(n, np.bool_)
@@ -109,6 +113,19 @@ class Worlds:
             envs: (rows,) ascending; None: all.
             asked: world -> (seed, horizon) of those that the caller resets.
         """
+        mirror = self._mirror if envs is None else None
+        if mirror is None:
+            self._advance(frame, envs, asked)
+            return
+        mirror(self._mirrored, frame.obs[0][0])
+        try:
+            self._advance(frame, envs, asked)
+        finally:
+            mirror(self._mirrored, None)
+
+    def _advance(
+        self, frame: Frame, envs: Array | None, asked: Mapping[int, tuple[int | None, int]]
+    ) -> None:
         rows: Any = slice(None) if envs is None else envs
         begins = self.ended[rows].copy()
         for env in asked:
@@ -246,11 +263,12 @@ class Worlds:
 
     def _observe(self, frame: Frame, envs: Array | None, absent: Array) -> None:
         """Copy observations, and put fillers where nobody is."""
-        observation = self.engine.observation
-        if envs is not None:
-            observation = observation[envs]
-        for slots, leaves in zip(self._slots, frame.obs, strict=True):
-            np.copyto(leaves[0], observation[:, slots])
+        if envs is not None or self._mirror is None:
+            observation = self.engine.observation
+            if envs is not None:
+                observation = observation[envs]
+            for slots, leaves in zip(self._slots, frame.obs, strict=True):
+                np.copyto(leaves[0], observation[:, slots])
         if not absent.size:
             return
         if len(self._slots) == 1:
