@@ -133,3 +133,12 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+
+def _announce() -> None:
+    from .gymnasium_ids import announce
+
+    announce()
+
+
+_announce()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def take_apart(env: Any, kwargs: Mapping[str, Any], render_mode: str | None = No
     """What `seer.make` would make an environment of.
 
     Args:
-        env: as `seer.make` takes it.
+        env: as `seer.make` takes it, or the module of an environment.
         kwargs: the same.
         render_mode: None, "rgb_array" or "human".
 
@@ -57,6 +58,8 @@ def take_apart(env: Any, kwargs: Mapping[str, Any], render_mode: str | None = No
     """
     from ..env import ParallelEnv
 
+    if isinstance(env, ModuleType):
+        env = f"{env.__name__}:parallel_env"
     given = dict(kwargs)
     pool = given.pop("pool", "auto")
     if render_mode is not None:

@@ -60,7 +60,9 @@ class Worlds:
         # The core copies observations itself where they go into one array as they are.
         whole = len(spec.groups) == 1 and engine.compiled
         self._mirror = engine._core.mirror if whole else None
-        self._mirrored = setup.model.spec.column_index(role("observation").name)
+        observation = role("observation")
+        assert observation is not None  # an environment has one
+        self._mirrored = setup.model.spec.column_index(observation.name)
         horizon = NEVER if setup.horizon is None else setup.horizon
         self.live: BoolArray = np.zeros((n, a), np.bool_)
         self.ended: BoolArray = np.ones(n, np.bool_)

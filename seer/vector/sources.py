@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import ConfigError, UnknownIdError
 from ..registry import Entry, find, is_model, load
+from ..registry import list as list_ids
 from ..registry import make as make_one
 from .describe import EnvKind
 from .factory import Factory, Lookup, check_keywords, takes, title
@@ -104,6 +105,9 @@ def native_id(env: Any) -> bool:
     """Whether it names, or is, a model that runs on the engine."""
     if is_model(env):
         return True
+    if isinstance(env, ModuleType):  # one of ours, such as seer.envs.uav_swarm_v0
+        makers = {find(name).env: bool(find(name).model) for name in list_ids()}
+        return makers.get(f"{env.__name__}:parallel_env", False)
     if not isinstance(env, str):
         return False
     if ":" in env:

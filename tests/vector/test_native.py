@@ -561,11 +561,11 @@ def test_closed_is_closed():
 
 def test_many_agents_make_no_spaces():
     with seer.make_vec("uav_swarm", 2, layout="stacked", drones=20_000) as vec:
-        before = len(vec.observation_spaces._made)
+        before = len(vec.observation_spaces.made)
         obs, _ = vec.reset(seed=0)
         vec.step({"drone": np.zeros((2, 20_000, 3), "f4")})
         assert obs["drone"].shape == (2, 20_000, 59)
-        assert before == len(vec.observation_spaces._made) == 0
+        assert before == len(vec.observation_spaces.made) == 0
         assert vec.observation_spaces["drone_7"] is vec.observation_space("drone_7")
 
 
@@ -606,3 +606,16 @@ def test_no_loop_over_worlds_on_the_way_of_a_step():
         return seen
 
     assert calls(2) == calls(40)
+
+
+def test_what_is_native():
+    from seer.envs import uav_swarm_v0
+
+    for env in ("uav_swarm", uav_swarm_v0, "vector.native_models:Crowd", Crowd, Crowd(count=3)):
+        with seer.make_vec(env, 2, backend="native") as vec:
+            obs, _ = vec.reset(seed=0)
+            assert len(vec.agents) == len(obs) > 2
+    with pytest.raises(ConfigError, match="is made already"):
+        seer.make_vec(Crowd(count=3), 2, count=4)
+    with pytest.raises(ConfigError, match="drone"):
+        seer.make_vec("uav_swarm", 2, drone=4)
