@@ -2,7 +2,7 @@
  * actions to environments and taking apart the dicts that they return.
  *
  * The only file here that knows Python, by its stable interface. Everything it does is also
- * written in Python (seer/vector/host.py), which is used where this can't be loaded; a test
+ * written in Python (seer/vector/quick.py), which is used where this can't be loaded; a test
  * compares the two. */
 #ifndef Py_GIL_DISABLED
 #define Py_LIMITED_API 0x030A0000
@@ -122,6 +122,15 @@ static PyObject *action_dict(PyObject *names, PyObject *row, PyObject *table)
     return actions;
 }
 
+/* Drops an exception that has a closer look to follow; 0 for one that isn't an error of the
+ * environment's, such as Ctrl-C, which stays. */
+static int overlook(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return 0;
+    PyErr_Clear();
+    return 1;
+}
+
 static int note(PyObject *list, Py_ssize_t number, PyObject *thing)
 {
     PyObject *pair = Py_BuildValue("nO", number, thing);
@@ -182,12 +191,13 @@ static PyObject *run(PyObject *self, PyObject *args)
         }
         int usual = take(
             result, env, PyList_GetItem(orders, j), names, room, obs, rewards + j * count, &infos);
-        int failed = 0;
-        if (usual < 0) PyErr_Clear(); /* looked at closely, where it gets its message */
-        if (usual == 1) {
+        int failed = usual < 0 && !overlook(); /* looked at closely, where it gets its message */
+        if (failed) {
+            ;
+        } else if (usual == 1) {
             int empty = all_empty(infos);
-            if (empty < 0) PyErr_Clear();
-            if (empty != 1) failed = note(told, j, infos);
+            if (empty < 0) failed = !overlook();
+            if (!failed && empty != 1) failed = note(told, j, infos);
             if (!failed && results != Py_None) failed = PyList_Append(results, result);
         } else {
             failed = note(odd, j, result);
@@ -203,7 +213,8 @@ failed:
     return NULL;
 }
 
-/* The dict `thing` may be handed on as it is: nobody but the tuple it came in holds it. */
+/* The dict `thing` may be handed on as it is: nobody but the tuple it came in holds it, and
+ * nobody but a list of ours that (see `lists`). */
 static int is_free(PyObject *thing)
 {
 #ifdef Py_GIL_DISABLED
@@ -307,8 +318,8 @@ static PyObject *lists(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *dicts[5] = {0}, *row = PySequence_GetItem(block, i);
         if (!row) goto done;
-        if (results != Py_None) {
-            PyObject *result = PyList_GetItem(results, i);
+        PyObject *result = results == Py_None ? NULL : PyList_GetItem(results, i);
+        if (result && Py_REFCNT(result) == 1) { /* else the environment keeps the tuple */
             dicts[0] = taken(PyTuple_GetItem(result, 0), count, NULL);
             dicts[1] = taken(PyTuple_GetItem(result, 1), count, is_float);
             dicts[2] = taken(PyTuple_GetItem(result, 2), count, is_false);

@@ -204,7 +204,7 @@ def take_turn_actions(
         group, agent = spec.groups[g], spec.agents[slot]
         value = _row(spec, group.action, actions, row, len(envs))
         if not group.action.batchable:
-            into.side.setdefault(env, {})[agent] = value
+            into.side.setdefault(env, {})[agent] = copy_info(value)
             continue
         for leaf, target, part in zip(
             group.action.leaves, into.leaves[g], _taken_apart(spec, group, value, env, agent),

@@ -94,23 +94,39 @@ class Core:
     # ---- all at once
 
     def _reset(self, seed: Any, options: Any) -> Frame:
-        self._must_be_open("reset")
-        if self._flying:
-            self._backend.drain()
-            self._busy[:], self._flying = False, 0
-        chosen, each = self._checked_options(options)
-        seeds = self._checked_seed(seed)
-        if self._status == "failed" and chosen is not None and not chosen.all():
-            raise StateError(
-                f"{self._name}.reset: an earlier call failed, so all environments must be reset"
-            )
-        self._check_reset(chosen, seeds, each)
+        chosen, seeds, each = self._checked_reset("reset", seed, options)
+        self._drain()
         self._status = "failed"  # until it has succeeded
         frame: Frame = self._backend.reset(chosen, seeds, each)
         self._begun |= True if chosen is None else chosen
         self._status = "ready" if self._begun.all() else "new"
-        self._note(frame, None)
+        self._start(chosen)
+        self._note(frame, None, chosen)
         return frame
+
+    def _checked_reset(
+        self, what: str, seed: Any, options: Any
+    ) -> tuple[BoolArray | None, list[int | None], list[Any]]:
+        """Which environments are reset (None: all), their seeds and options; nothing has moved."""
+        self._must_be_open(what)
+        chosen, each = self._checked_options(options)
+        if chosen is not None and chosen.all():
+            chosen = None
+        seeds = self._checked_seed(seed)
+        if self._status == "failed" and chosen is not None:
+            raise StateError(
+                f"{self._name}.{what}: an earlier call failed, so all environments must be reset"
+            )
+        self._check_reset(chosen, seeds, each)
+        return chosen, seeds, each
+
+    def _drain(self) -> None:
+        """Forget what is in flight, or was interrupted."""
+        self._backend.drain()
+        self._busy[:], self._flying = False, 0
+
+    def _start(self, chosen: BoolArray | None) -> None:
+        """Called when environments (None: all) are reset: for what a layout knows of episodes."""
 
     def _step(self, actions: Any) -> Frame:
         if self._status != "ready" or self._pid != os.getpid():
@@ -135,11 +151,18 @@ class Core:
         self._note(frame, None)
         return frame
 
-    def _note(self, frame: Frame, envs: Array | None) -> None:
-        """Remember who is live."""
+    def _note(self, frame: Frame, envs: Array | None, chosen: BoolArray | None = None) -> None:
+        """Remember who is live.
+
+        Args:
+            frame: of a step or reset.
+            envs: the environments of its rows; None: all in order.
+            chosen: after a reset of some environments which; the others are as they were.
+        """
         self._frame = frame
         if self._strange:
-            for env in range(self._count) if envs is None else envs.tolist():
+            told = envs if chosen is None else np.flatnonzero(chosen)
+            for env in range(self._count) if told is None else told.tolist():
                 self._side_of[env] = frame.side
         if envs is None and frame.usual:
             self.env_ids = self._everyone
@@ -151,7 +174,9 @@ class Core:
             self.env_ids = self._everyone
             self._live[:] = frame.live
             self._all_live = bool(self._live.all())
-            if not self._all_live or self._ended.any():
+            if chosen is not None:
+                self._ended[chosen] = False
+            elif not self._all_live or self._ended.any():
                 self._ended[:] = frame.over if self._spec.mode != "same_step" else False
             if self._spec.kind == "aec":
                 self._turn[:] = frame.turn
@@ -167,21 +192,33 @@ class Core:
     def async_reset(self, seed: Any = None, options: Any = None) -> None:
         """Begin episodes; `recv` gives the observations as they come.
 
+        A reset of all environments forgets what is in flight; one of some leaves the others be.
+
         Args:
             seed: as in `reset`.
             options: as in `reset`.
+
+        Raises:
+            StateError: one of the environments that ``options["reset_mask"]`` chooses is stepping.
         """
-        self._must_be_open("async_reset")
-        self._backend.drain()
-        self._busy[:] = False
-        chosen, each = self._checked_options(options)
-        seeds = self._checked_seed(seed)
+        chosen, seeds, each = self._checked_reset("async_reset", seed, options)
+        if chosen is None:
+            self._drain()
+        else:
+            busy = np.flatnonzero(chosen & self._busy)
+            if busy.size:
+                raise StateError(
+                    f"{self._name}.async_reset: environment {int(busy[0])} is stepping; recv its "
+                    "result first, or reset all"
+                )
         self._backend.send_reset(chosen, seeds, each)
+        self._start(chosen)
         these = np.ones(self._count, np.bool_) if chosen is None else chosen
         self._begun |= these
         self._busy |= these
         self._flying = int(self._busy.sum())
         self._live[these] = False
+        self._ended[these] = False
         self._status = "ready" if self._begun.all() else "new"
 
     def send(self, actions: Any, env_ids: Any = None) -> None:
@@ -238,11 +275,20 @@ class Core:
             return {}, {}
         return side.slots.get(env, {}), side.extras.get(env, {}).get("live", {})
 
-    def _named(self, row: int, slot: int) -> str:
-        """The agent of a slot; agents that were not announced have been given theirs."""
+    def _named(self, row: int, slot: int, before: bool = False) -> str:
+        """The agent of a slot; agents that were not announced have been given theirs.
+
+        Args:
+            row: of the last results.
+            slot: the agent's.
+            before: who had it in the step, where a same-step reset has given it away since.
+        """
         agents = self._spec.agents
         if slot >= len(agents) - self._spec.reserved:
-            taken, _ = self._strangers(int(self.env_ids[row]))
+            env = int(self.env_ids[row])
+            taken, _ = self._strangers(env)
+            if before and self._spec.mode == "same_step" and self._frame.over[row]:  # type: ignore[union-attr]
+                taken = self._frame.side.final_slots.get(env, {})  # type: ignore[union-attr]
             return next((name for name, its in taken.items() if its == slot), agents[slot])
         return agents[slot]
 
@@ -250,7 +296,7 @@ class Core:
         """The action space of an agent in one environment, always the same object."""
         agent = self._spec.agents[slot]
         if self._spec.env_spaces is not None and agent in self._spec.env_spaces[env]:
-            return self._spec.env_spaces[env][agent][1]
+            return self._spaces.envs[env][agent][1]
         return self._spaces.action[agent]
 
     # ---- what is known after a step
@@ -258,8 +304,9 @@ class Core:
     def _shown(self, name: str) -> Array:
         if self._frame is None:
             raise StateError(f"{self._name}.{name}: nothing is known before the first reset")
-        values: Array = getattr(self._frame, name)[:]
-        return values
+        # A copy: whoever writes into it must not change what a reset of some goes on from.
+        values: Array = getattr(self._frame, name)
+        return values.copy() if self.copy else values[:]
 
     @property
     def live(self) -> BoolArray:

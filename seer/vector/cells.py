@@ -78,7 +78,7 @@ class Cell:
         slot = self.spec.slot.get(agent)
         if slot is None:
             slot = self.assigned.get(agent)
-            if slot is None and not self.spec.open_names:
+            if slot is None and (self.spec.reserved or not self.spec.open_names):
                 slot = self._assign(agent)
         return slot
 
@@ -89,7 +89,9 @@ class Cell:
             getattr(self.env, "close", _nothing)()
 
     def _begin(self, seed: int | None, options: Any) -> Any:
-        given = {"seed": seed, "options": options}
+        # Environments may take things out of their options; those are of the next resets, too.
+        mine = dict(options) if isinstance(options, dict) else options
+        given = {"seed": seed, "options": mine}
         for name in [n for n in given if n not in self._reset_takes and given[n] is None]:
             del given[name]
         self.episode += 1
@@ -98,7 +100,8 @@ class Cell:
         self.last_options = options
         return self.env.reset(**given)
 
-    def _assign(self, agent: str) -> int:
+    def _assign(self, agent: str) -> int | None:
+        """A free slot; None: there is none, and it can do without."""
         spec = self.spec
         if not isinstance(agent, str):
             raise ResultError(
@@ -111,6 +114,8 @@ class Cell:
             if slot not in taken:
                 self.assigned[agent] = slot
                 return slot
+        if spec.open_names:
+            return None
         known = ", ".join(map(repr, spec.agents[: min(first, 8)]))
         more = (
             f"all {spec.reserved} reserved slots are taken in this episode; make the vector with "

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Array, BoolArray
+from ..types import Array
 from .blocks import Block
 from .leaves import OBJECT, Tree, filler
 
@@ -203,7 +203,7 @@ class Side:
     def __bool__(self) -> bool:
         return bool(
             self._infos or self.columns or self.final_infos or self.final_state or self.extras
-            or self.slots or self.objects
+            or self.slots or self.final_slots or self.objects
         )  # fmt: skip
 
     def update(self, other: Side) -> None:
@@ -355,8 +355,3 @@ def _alike(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
         == [(x.path, x.shape, x.dtype) for x in Tree(q).leaves]
         for p, q in zip(a, b, strict=True)
     )
-
-
-def everybody(spec: VecSpec) -> BoolArray:
-    """(N,) True."""
-    return np.ones(spec.num_envs, np.bool_)

@@ -212,14 +212,12 @@ class FlatRows(Core):
     def _take(self, actions: Any, envs: Array | None) -> None:
         self._rows.take(self._backend.actions, actions, envs, self._live, self._turn)
 
-    def _checked_options(self, options: Any) -> tuple[BoolArray | None, list[Any]]:
-        chosen, each = super()._checked_options(options)
+    def _start(self, chosen: BoolArray | None) -> None:
         begun: Any = slice(None) if chosen is None else chosen
         if self._earnings is not None:
             self._earnings.begin(begun)
         if self._together is not None:
             self._together.begin(begun)
-        return chosen, each
 
     def _checked_mask(self, mask: Any) -> BoolArray:
         rows, width = self.num_envs, self._rows.width

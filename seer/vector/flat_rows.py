@@ -15,7 +15,7 @@ from ..errors import ActionError, ConfigError
 from ..types import Array
 from .contract import Actions, VecSpec
 from .frames import Frame
-from .infos import flat_final_entries, flat_infos
+from .infos import copy_info, flat_final_entries, flat_infos
 from .leaves import OBJECT, Leaf
 
 __all__ = ["Rows", "flat_spaces", "refuse_differing"]
@@ -135,7 +135,7 @@ class Rows:
             return infos
         if earned and "episode" not in infos:
             infos.update(earned)
-        infos["live"] = frame.live.reshape(-1)
+        infos["live"] = frame.live.reshape(-1).copy()
         infos["_live"] = np.ones(frame.rows * self.width, np.bool_)
         return infos
 
@@ -173,7 +173,8 @@ class Rows:
             for row, env in enumerate(range(count) if envs is None else envs.tolist()):
                 for slot in np.flatnonzero(live[env]).tolist():
                     at = row * self.width + slot
-                    into.side.setdefault(env, {})[names[slot]] = build([p[at] for p in parts])
+                    action = copy_info(build([p[at] for p in parts]))
+                    into.side.setdefault(env, {})[names[slot]] = action
             return
         for k, (leaf, part) in enumerate(zip(self._action.leaves, parts, strict=True)):
             block = part.reshape(count, self.width, *leaf.shape)

@@ -17,7 +17,7 @@ from ..types import Array
 from .contract import FLAGGED, OBSERVED, REWARDED, Actions, Side, VecSpec
 from .flat_rows import Rows, batched_parts, forget, pack_values
 from .frames import Frame
-from .infos import flat_infos
+from .infos import copy_info, flat_infos
 from .leaves import OBJECT
 
 __all__ = ["Turns"]
@@ -184,7 +184,7 @@ class Turns(Rows):
         if not self._action.batchable:
             for row in acting.tolist():
                 agent = self.spec.agents[int(slots[row])]
-                action = self._action.build([part[row] for part in parts])
+                action = copy_info(self._action.build([part[row] for part in parts]))
                 into.side.setdefault(int(everyone[row]), {})[agent] = action
             return
         whose, who = everyone[acting], slots[acting]

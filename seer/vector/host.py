@@ -65,7 +65,10 @@ class Host:
         """
         side = Side()
         cells = self.cells if only is None else [self.cells[env - self.lo] for env in only]
-        rows = ActionRows(self.spec, actions, self.lo, self.hi)
+        if only is None:
+            rows = ActionRows(self.spec, actions, self.lo, self.hi)
+        else:
+            rows = ActionRows(self.spec, actions, min(only, default=0), max(only, default=-1) + 1)
         actions.ready = None
         usual = [cell for cell in cells if cell.full] if self._quickly else []
         odd: list[tuple[int, Any]] = []  # what they returned that is to be looked at closely

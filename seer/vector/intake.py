@@ -16,6 +16,7 @@ from ..errors import ActionError
 from ..types import Array
 from .base import Core, missing
 from .contract import Group
+from .infos import copy_info
 from .leaves import OBJECT, Leaf
 from .quick import ready_actions
 from .serial import Serial
@@ -87,6 +88,8 @@ def _agents_one_by_one(
             continue
         found += 1
         who = [(row, env) for row, env in enumerate(names) if live[row, slot]]
+        if not who:
+            continue
         if not group.action.batchable:
             _check_length(vec, value, count, agent)
             for row, env in who:
@@ -122,12 +125,12 @@ def take_groups(vec: Core, actions: Any, envs: Array | None) -> None:
         if group.action.single and _group_at_once(group, leaves[0], value, rows, count):
             continue
         live = vec._live[rows][:, group.slots]
-        if value is _NOTHING:
-            if live.any():
-                row, k = np.argwhere(live)[0]
-                env = int(row) if envs is None else int(envs[row])
-                raise missing(vec._name, env, group.agents[k])
+        if not live.any():
             continue
+        if value is _NOTHING:
+            row, k = np.argwhere(live)[0]
+            env = int(row) if envs is None else int(envs[row])
+            raise missing(vec._name, env, group.agents[k])
         if not group.action.batchable:
             for row, k in np.argwhere(live).tolist():
                 env = row if envs is None else int(envs[row])
@@ -228,18 +231,18 @@ def _one_environment(vec: Core, given: Mapping[str, Any], env: int) -> None:
     spec, side = vec._spec, vec._backend.actions.side
     live = vec._live[env]
     taken, beside = vec._strangers(env)
-    done = 0
+    done: set[int] = set()
     for agent, value in given.items():
         slot = spec.slot.get(agent, taken.get(agent))
         if slot is None:
             if agent not in beside:
                 known = {**dict.fromkeys(spec.agents), **dict.fromkeys(beside)}
                 raise unknown_agent(agent, known, f"{spec.name}: environment {env}: actions: ")
-            side.setdefault(env, {})[agent] = value
+            side.setdefault(env, {})[agent] = copy_info(value)
             continue
         if not live[slot]:
             continue
-        done += 1
+        done.add(slot)
         g, k = spec.where[slot]
         group = spec.groups[g]
         if not group.action.batchable:
@@ -250,11 +253,11 @@ def _one_environment(vec: Core, given: Mapping[str, Any], env: int) -> None:
             group.action.leaves, leaves, _parts(vec, group, value, agent), strict=True
         ):
             target[env, k] = _checked(vec, leaf, part, env, agent)
-    if done != live.sum():
+    if len(done) != live.sum():
         names = {slot: agent for agent, slot in taken.items()}
         for slot in np.flatnonzero(live).tolist():
             agent = names.get(slot, spec.agents[slot])
-            if agent not in given:
+            if slot not in done:
                 raise missing(vec._name, env, agent)
     for agent in beside:
         if agent not in given:
@@ -289,10 +292,10 @@ def _forget(vec: Core, envs: Array | None) -> None:
 
 
 def _beside(vec: Core, env: int, agent: str, value: Any) -> None:
-    """Note an action that no array can hold."""
+    """Note an action that no array can hold; a copy, for it may be read after the call."""
     if value is None:
         raise missing(vec._name, env, agent, "its action is None")
-    vec._backend.actions.side.setdefault(env, {})[agent] = value
+    vec._backend.actions.side.setdefault(env, {})[agent] = copy_info(value)
 
 
 def _parts(vec: Core, group: Group, value: Any, who: str) -> Sequence[Any]:

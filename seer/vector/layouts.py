@@ -9,7 +9,7 @@ import numpy as np
 
 from ..types import Array
 from .base import Core
-from .contract import OBSERVED, Group
+from .contract import FLAGGED, OBSERVED, REWARDED, Group
 from .frames import Frame
 from .infos import batch_infos, final_entries
 from .intake import take_agents, take_groups, take_list
@@ -304,7 +304,8 @@ class ListVectorEnv(VectorEnv):
                     g, k = spec.where[slot]
                     tree = spec.groups[g].observation
                     parts = [leaf[row, k] for leaf in leaves[g]]
-                    values[self._named(row, slot)] = parts[0] if tree.single else tree.build(parts)
+                    agent = self._named(row, slot, before=what == "final_obs")
+                    values[agent] = parts[0] if tree.single else tree.build(parts)
                 out.append(values)
         for row, env in enumerate(self.env_ids.tolist()) if frame.side.extras else ():
             out[row].update(frame.side.extras.get(env, {}).get(what, {}))
@@ -312,8 +313,6 @@ class ListVectorEnv(VectorEnv):
 
     def _numbers(self, frame: Frame) -> tuple[Any, Any, Any]:
         """Rewards, terminations and truncations by row and agent."""
-        from .contract import FLAGGED, REWARDED
-
         names = self._spec.agents
         out = []
         for field, bit, extra in (
@@ -326,7 +325,7 @@ class ListVectorEnv(VectorEnv):
                 rows = [dict(zip(names, row, strict=True)) for row in values.tolist()]
             else:
                 rows = [
-                    {self._named(k, s): row[s] for s in np.flatnonzero(seen[k]).tolist()}
+                    {self._named(k, s, True): row[s] for s in np.flatnonzero(seen[k]).tolist()}
                     for k, row in enumerate(values.tolist())
                 ]
             for k, env in enumerate(self.env_ids.tolist()) if frame.side.extras else ():

@@ -149,5 +149,6 @@ def filler(leaf: Leaf) -> Any:
     if isinstance(space, spaces.Box):
         return np.clip(zero, space.low, space.high).astype(leaf.dtype)
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return np.maximum(zero, np.asarray(space.start, leaf.dtype))
+        size = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        return np.clip(zero, space.start, space.start + size - 1).astype(leaf.dtype)
     return zero

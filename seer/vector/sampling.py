@@ -15,7 +15,8 @@ __all__ = ["by_agent", "by_group", "sample"]
 def sample(vec: Any) -> list[dict[str, Any]]:
     """One dict for each row, agent -> action, of who is live.
 
-    Masks are read from the observation's ``action_mask`` or from the info's.
+    Agents that were not announced have the names of their slots, but in lists their own. Masks
+    are read from the observation's ``action_mask`` or from the info's.
 
     Raises:
         StateError: before the first reset.
@@ -32,11 +33,14 @@ def sample(vec: Any) -> list[dict[str, Any]]:
         actions = {}
         for slot in np.flatnonzero(live[row]).tolist():
             g, k = spec.where[slot]
-            mask = _mask(frame, envs[row], row, g, k, masks[g], spec.agents[slot])
+            agent = vec._named(row, slot)
+            mask = _mask(frame, envs[row], row, g, k, masks[g], agent)
             space = vec._space_of(envs[row], slot)
-            actions[vec._named(row, slot)] = draw(space, mask)
-        for agent in frame.side.extras.get(envs[row], {}).get("live", ()):
-            actions[agent] = draw(vec._space_of(envs[row], 0), None)
+            actions[agent if vec.layout == "list" else spec.agents[slot]] = draw(space, mask)
+        for agent in vec._strangers(envs[row])[1]:
+            told = frame.side.infos.get(envs[row], {}).get(agent)
+            mask = told.get("action_mask") if isinstance(told, dict) else None
+            actions[agent] = draw(vec._space_of(envs[row], 0), mask)
         out.append(actions)
     return out
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import UnknownAgentError
 from .contract import VecSpec
@@ -12,18 +16,22 @@ __all__ = ["Lazy", "VectorSpaces", "unknown_agent"]
 
 
 class Lazy(Mapping[str, Any]):
-    """Name -> what `make` gives for it, made once."""
+    """Name -> what `make` gives for it, made once.
+
+    Attributes:
+        made: what was asked for so far.
+    """
 
     def __init__(self, names: Sequence[str], make: Callable[[str], Any]) -> None:
         self._names, self._make = dict.fromkeys(names), make
-        self._made: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
+        if name not in self.made:
             if name not in self._names:
                 raise unknown_agent(name, self._names)
-            self._made[name] = self._make(name)
-        return self._made[name]
+            self.made[name] = self._make(name)
+        return self.made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -56,16 +64,20 @@ class VectorSpaces:
             spec.agents, lambda agent: self._batched(self.observation[agent])
         )
         self.batched_action = Lazy(spec.agents, lambda agent: self._batched(self.action[agent]))
-        self.groups = {g.name: (g.observation_space, g.action_space) for g in spec.groups}
+        self.groups = {
+            g.name: (copy.deepcopy(g.observation_space), copy.deepcopy(g.action_space))
+            for g in spec.groups
+        }
         self._seed: int | None = None
-
-    @property
-    def envs(self) -> list[Mapping[str, tuple[Any, Any]]]:
-        """Per environment {agent: (observation space, action space)}."""
-        if self._spec.env_spaces is not None:
-            return list(self._spec.env_spaces)
-        both = Lazy(self._spec.agents, lambda a: (self.observation[a], self.action[a]))
-        return [both] * self._spec.num_envs
+        self.envs: list[Mapping[str, tuple[Any, Any]]]
+        if spec.env_spaces is None:
+            both = Lazy(spec.agents, lambda agent: (self.observation[agent], self.action[agent]))
+            self.envs = [both] * spec.num_envs
+        else:
+            self.envs = [
+                Lazy(tuple(spaces), functools.partial(self._of_env, env))
+                for env, spaces in enumerate(spec.env_spaces)
+            ]
 
     def seed(self, seed: int) -> None:
         """Seed all spaces, each differently."""
@@ -75,10 +87,22 @@ class VectorSpaces:
         ):
             for k, space in enumerate(spaces.values()):
                 space.seed(seed + 4 * k + at)
+        for k, pair in enumerate(self.groups.values()):
+            _seed_pair(pair, (seed, 1, k))
+        if self._spec.env_spaces is not None:
+            for env, made in enumerate(self.envs):
+                for agent, pair in getattr(made, "made", {}).items():
+                    _seed_pair(pair, (seed, 2, env, self._spec.slot[agent]))
+
+    def _of_env(self, env: int, agent: str) -> tuple[Any, Any]:
+        """The spaces of an agent in an environment that differs from others."""
+        assert self._spec.env_spaces is not None
+        pair = copy.deepcopy(self._spec.env_spaces[env][agent])
+        if self._seed is not None:
+            _seed_pair(pair, (self._seed, 2, env, self._spec.slot[agent]))
+        return pair
 
     def _one(self, agent: str, which: int) -> Any:
-        import copy
-
         g, k = self._spec.where[self._spec.slot[agent]]
         group = self._spec.groups[g]
         spaces = group.observation_spaces if which == 0 else group.action_spaces
@@ -89,6 +113,11 @@ class VectorSpaces:
         from gymnasium.vector.utils import batch_space
 
         return batch_space(space, self._spec.num_envs)
+
+
+def _seed_pair(pair: tuple[Any, Any], what: tuple[int, ...]) -> None:
+    for space, seed in zip(pair, np.random.SeedSequence(what).generate_state(2), strict=True):
+        space.seed(int(seed))
 
 
 def unknown_agent(name: Any, known: Any, where: str = "") -> UnknownAgentError:

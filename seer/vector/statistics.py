@@ -124,7 +124,7 @@ class RecordEpisodeStatistics(VectorWrapper):
         earned = np.zeros((len(rewards), count))
         for row, named in enumerate(rewards):
             for slot in range(count):
-                earned[row, slot] = named.get(self.unwrapped._named(row, slot), 0.0)
+                earned[row, slot] = named.get(self.unwrapped._named(row, slot, True), 0.0)
         return earned
 
     def _add_guests(self, rows: Rows, rewards: Any) -> None:
@@ -172,7 +172,7 @@ class RecordEpisodeStatistics(VectorWrapper):
     ) -> None:
         (r, length, spent), (team_r, team_l) = own, teams
         for row, slot in zip(*(x.tolist() for x in np.nonzero(ended)), strict=True):
-            info = infos[row].setdefault(self.unwrapped._named(row, slot), {})
+            info = infos[row].setdefault(self.unwrapped._named(row, slot, True), {})
             info[self._key] = _one(r[row, slot], length[row, slot], spent[row])
         for row in np.flatnonzero(over).tolist():
             infos[row][self._key] = {

@@ -89,6 +89,11 @@ class TorchVectorEnv:
         tensors = self._tensors
         return tensors(obs), tensors(rewards), tensors(terms), tensors(truncs), tensors(infos)
 
+    def load_state_dict(self, state: Any) -> tuple[Any, Any]:
+        """Go on where a state was taken; see the vector's own."""
+        obs, infos = self.vec.load_state_dict(state)
+        return self._tensors(obs), self._tensors(infos)
+
     def sample_actions(self) -> Any:
         """Random legal actions; see the vector's own."""
         return self._tensors(self.vec.sample_actions())

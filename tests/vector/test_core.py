@@ -9,8 +9,16 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import seer
-from seer.errors import ActionError, ClosedError, ResultError, StateError, UnknownAgentError
+from seer.errors import (
+    ActionError,
+    ClosedError,
+    ConfigError,
+    ResultError,
+    StateError,
+    UnknownAgentError,
+)
 from seer.vector import quick
+from seer.vector.leaves import Tree, filler
 
 from .worlds import Ledger, Masked
 
@@ -58,7 +66,7 @@ class Plain:
 def test_list_is_what_a_loop_gives(mode, options):
     factories = ledgers(3, **options)
     plain = [Plain(factory, mode) for factory in factories]
-    with vector(factories, layout="list", autoreset=mode) as vec:
+    with vector(factories, layout="list", groups="all", autoreset=mode) as vec:
         obs, infos = vec.reset(seed=5)
         for k, one in enumerate(plain):
             want_obs, want_infos = one.reset(5 + k)
@@ -131,7 +139,9 @@ def test_arrays_say_what_lists_say(layout, mode):
 def test_the_loop_in_c_is_the_loop_in_python(monkeypatch):
     def episode():
         options = {"dies": {"b": 3}, "told": lambda env, agent: {"t": env.t} if env.t > 2 else {}}
-        with vector(ledgers(3, **options), layout="list", autoreset="same_step") as vec:
+        with vector(
+            ledgers(3, **options), layout="list", groups="all", autoreset="same_step"
+        ) as vec:
             told = [vec.reset(seed=1)]
             for _ in range(15):
                 told.append(vec.step(vec.seed_spaces(3) or vec.sample_actions()))
@@ -467,7 +477,8 @@ def test_dicts_that_an_environment_keeps_are_not_handed_on():
             self.hoard.append(out if self.tag else (*out[:2], dict(out[2]), *out[3:]))
             return out
 
-    with vector([functools.partial(Hoards, tag=k) for k in range(2)], layout="list") as vec:
+    makers = [functools.partial(Hoards, tag=k) for k in range(2)]
+    with vector(makers, layout="list", groups="all") as vec:
         vec.reset(seed=0)
         for _ in range(3):
             obs, rewards, terms, truncs, infos = vec.step(vec.sample_actions())
@@ -478,3 +489,220 @@ def test_dicts_that_an_environment_keeps_are_not_handed_on():
             for t, (obs, rewards, terms, truncs, infos) in enumerate(hoard, 1):
                 assert obs["a"].tolist() == [k, 0, 0, t] and rewards["a"] == 100 * k + t
                 assert terms["a"] is False and truncs["a"] is False and infos["a"] == {}
+
+
+class Visited(Ledger):
+    """Of the announced a and b; the first episode has a guest, and every other one after it."""
+
+    def __init__(self, **options):
+        super().__init__(names=("a", "b", "guest"), **options)
+        self.possible_agents = ["a", "b"]
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed, options)
+        self.agents = ["a", "b"] if self.episode % 2 else ["a", "guest", "b"]
+        return {a: self.look(a) for a in self.agents}, {a: self.tell(a) for a in self.agents}
+
+
+def some(*chosen):
+    return {"reset_mask": np.array(chosen)}
+
+
+@pytest.mark.parametrize("options", [
+    {"layout": "list"}, {"layout": "list", "max_agents": 1}, {"layout": "dict", "max_agents": 1},
+], ids=str)  # fmt: skip
+def test_a_reset_of_some_leaves_the_guests_of_others(options):
+    with vector([Visited, Visited], autoreset="disabled", **options) as vec:
+        vec.reset(seed=0)
+        vec.reset(options=some(True, False))
+        if "max_agents" in options:
+            assert vec.slots == [{}, {"guest": 2}]
+            assert vec.live.tolist() == [[True, True, False], [True, True, True]]
+        acts = [{"a": 0, "b": 1}, {"a": 2, "b": 3, "guest": 4}]
+        vec.step(acts)  # a Ledger refuses other agents' actions
+        assert vec.get_attr("actions") == ([acts[0]], [acts[1]])
+
+
+def test_who_had_a_slot_in_the_step_that_ended_an_episode():
+    with vector([Visited], layout="list", max_agents=2, autoreset="same_step") as vec:
+        obs, _ = vec.reset(seed=0)
+        assert set(obs[0]) == {"a", "b", "guest"}
+        for _ in range(4):
+            obs, rewards, _, truncs, _ = vec.step(vec.sample_actions())
+        assert set(obs[0]) == {"a", "b"} and vec.slots == [{}]
+        assert rewards[0]["guest"] == 24.0 and truncs[0]["guest"]
+        assert set(vec.final[0]["obs"]) == {"a", "b", "guest"}
+
+
+def test_samples_are_for_unannounced_agents_too():
+    with vector([Visited] * 8, max_agents=1) as vec:
+        vec.reset(seed=0)
+        vec.seed_spaces(0)
+        drawn = {k for _ in range(8) for k in vec.sample_actions()[vec.agents[2]].tolist()}
+        assert drawn == set(range(5))
+
+
+def test_disabled_remembers_who_has_ended_when_others_are_reset():
+    with vector(ledgers(2, horizon=1), autoreset="disabled") as vec:
+        vec.reset(seed=0)
+        vec.step({a: [0, 0] for a in vec.agents})
+        vec.reset(options=some(True, False))
+        with pytest.raises(StateError, match="environment 1 has ended"):
+            vec.step({a: [0, 0] for a in vec.agents})
+        vec.reset(options=some(False, True))  # nothing was stepped, so this is allowed
+        vec.step({a: [0, 0] for a in vec.agents})
+
+
+def test_asynchronous_resets_of_some_leave_the_others_be():
+    with vector(ledgers(3, horizon=9), batch_size=1, autoreset="disabled") as vec:
+        vec.async_reset(seed=0)
+        first = vec.recv()[4]["env_id"].tolist()
+        with pytest.raises(ConfigError, match="reset_mask"):
+            vec.async_reset(options={"reset_mask": [1]})
+        with pytest.raises(ConfigError, match="seed"):
+            vec.async_reset(seed=-1)
+        with pytest.raises(StateError, match="environment 1 is stepping"):
+            vec.async_reset(options=some(True, True, False))
+        vec.async_reset(options=some(True, False, False))
+        ids = [vec.recv()[4]["env_id"].tolist() for _ in range(3)]
+        assert (first, ids) == ([0], [[1], [2], [0]])
+        assert vec.get_attr("episode") == (1, 0, 0)
+        with pytest.raises(StateError, match="send first"):
+            vec.recv()
+
+
+def test_after_a_failure_some_are_not_enough():
+    class Fails(Ledger):
+        def step(self, actions):
+            raise ValueError("broken")
+
+    with vector([Ledger, Fails], batch_size=1) as vec:
+        vec.reset(seed=0)
+        vec.send({a: [0, 0] for a in "abc"})
+        vec.recv()
+        with pytest.raises(ValueError, match="broken"):
+            vec.recv()
+        with pytest.raises(StateError, match="all environments must be reset"):
+            vec.async_reset(options=some(True, False))
+        vec.async_reset()
+        assert vec.recv()[0]["a"][0, 3] == 0
+
+
+def test_what_is_known_after_a_step_is_the_callers():
+    with vector(ledgers(2), autoreset="disabled") as vec:
+        vec.reset(seed=0)
+        for known in (vec.live, vec.turn, vec.episode_over):
+            known[:] = 0
+        vec.reset(options=some(True, False))
+        assert vec.live.all()
+        vec.step({a: [0, 0] for a in vec.agents})
+
+
+def test_options_are_not_changed_by_an_environment_that_takes_them_out():
+    class Takes(Ledger):
+        def reset(self, seed=None, options=None):
+            return super().reset(seed, {"k": options.pop("k")})
+
+    for given in ({"k": 1}, "last"):
+        mode = {"autoreset": "same_step", "autoreset_options": given}
+        with vector([Takes, Takes], **mode) as vec:
+            mine = {"k": 1}
+            vec.reset(options=mine)
+            for _ in range(8):
+                vec.step({a: [0, 0] for a in vec.agents})
+            assert mine == {"k": 1}
+            assert vec.get_attr("options") == ([{"k": 1}] * 3,) * 2
+
+
+def test_actions_of_who_lives_nowhere_are_not_looked_at():
+    for layout, nothing in (("dict", {"a": None, "b": [None, "x"]}), ("stacked", {"a": None})):
+        with vector(ledgers(2, horizon=1), layout=layout, groups="each") as vec:
+            vec.reset(seed=0)
+            vec.step({a: np.zeros((2, 1) if layout == "stacked" else 2, int) for a in "abc"})
+            assert not vec.live.any()
+            vec.step(nothing)
+
+
+def test_actions_beside_the_arrays_are_read_at_once():
+    class Talks(Ledger):
+        def action_space(self, agent):
+            return gymnasium.spaces.Sequence(Discrete(5))
+
+    with vector([Talks], batch_size=1) as vec:
+        vec.reset(seed=0)
+        words = [[1, 2]]
+        vec.send(dict.fromkeys(vec.agents, words))
+        words[0].append(3)
+        vec.recv()
+        assert vec.get_attr("actions")[0] == [{a: [1, 2] for a in "abc"}]
+
+
+def test_spaces_that_differ_are_seeded_and_are_not_the_environments_own():
+    class Boxed(Ledger):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.choices = {a: Box(0, 1 + self.tag, (2,), np.float32) for a in "abc"}
+
+    with vector([functools.partial(Boxed, tag=k) for k in range(2)]) as vec:
+        vec.reset(seed=0)
+        drawn = []
+        for _ in range(2):
+            vec.seed_spaces(3)
+            drawn.append(np.stack(list(vec.sample_actions().values())))
+        np.testing.assert_array_equal(drawn[0], drawn[1])
+        assert len(np.unique(drawn[0])) == drawn[0].size
+        assert vec.env_spaces[1]["a"][1] is vec.env_spaces[1]["a"][1]
+        own = [space for both in vec.get_attr("choices") for space in both.values()]
+        shown = [spaces["a"][1] for spaces in vec.env_spaces] + [
+            pair[1] for pair in vec.group_spaces.values()
+        ]
+        assert not any(space is mine for space in shown for mine in own)
+
+
+@pytest.mark.parametrize("space", [
+    Discrete(3, start=-5), gymnasium.spaces.MultiDiscrete([3, 2], start=[-5, 4]),
+], ids=str)  # fmt: skip
+def test_filler_of_numbers_that_do_not_begin_at_zero_is_in_the_space(space):
+    assert space.contains(filler(Tree(space).leaves[0]))
+
+
+def test_ctrl_c_in_an_environments_property_arrives():
+    class Slow(Ledger):
+        pressed = False
+
+        @property
+        def agents(self):
+            if self.pressed:
+                self.pressed = False
+                raise KeyboardInterrupt
+            return self.there
+
+        @agents.setter
+        def agents(self, agents):
+            self.there = agents
+
+        def step(self, actions):
+            out = super().step(actions)
+            self.pressed = self.t == 2
+            return out
+
+    with vector([Slow, Slow]) as vec:
+        vec.reset(seed=0)
+        vec.step({a: [0, 0] for a in vec.agents})
+        with pytest.raises(KeyboardInterrupt):
+            vec.step({a: [0, 0] for a in vec.agents})
+
+
+def test_a_result_that_an_environment_keeps_is_not_handed_on():
+    class Keeps(Ledger):
+        def step(self, actions):
+            self.result = super().step(actions)
+            return self.result
+
+    with vector([Keeps], layout="list", groups="all") as vec:
+        vec.reset(seed=0)
+        out = vec.step([dict.fromkeys("abc", 0)])
+        (result,) = vec.get_attr("result")
+        for mine, its in zip(out, result, strict=True):
+            assert mine[0] is not its
+        assert result[0]["a"].base is None  # and not a row of the vector's arrays
