@@ -3,6 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
+import seer
+from seer.trainers.rows import check
+
 
 def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -28,3 +33,11 @@ def test_nothing_heavy_comes_with_the_folder():
         "print([m for m in ('torch', 'stable_baselines3', 'gymnasium') if m in sys.modules])"
     )
     assert result.stdout.strip() == "[]", result.stdout + result.stderr
+
+
+def test_a_vector_that_steps_some_at_a_time_is_refused():
+    with (
+        seer.make_vec("CartPole-v1", 2, autoreset="same_step", batch_size=1) as vec,
+        pytest.raises(seer.errors.ConfigError, match="stepped together"),
+    ):
+        check(vec)

@@ -28,7 +28,7 @@ def check(core: Any) -> None:
     from gymnasium import spaces
 
     kind = type(core).__name__
-    if getattr(core, "layout", None) != "flat" or not hasattr(core, "step"):
+    if getattr(core, "layout", None) != "flat" or core.batch_size < core.num_worlds:
         raise ConfigError(
             f"Sb3VecEnv: expected a vector of seer.make_vec with layout='flat' (and all "
             f"environments stepped together), got {kind}"

@@ -284,8 +284,8 @@ class FlatVectorEnv(FlatRows, gymnasium.vector.VectorEnv[Any, Any, Any]):
 class AsyncFlatVectorEnv(FlatRows):
     """Environments as rows, some of them at a time: `send` actions and `recv` results.
 
-    It has what `FlatVectorEnv` has but `step`, and is no Gymnasium vector environment: those
-    return every row.
+    It has what `FlatVectorEnv` has, but `step` refuses, and it is no Gymnasium vector environment:
+    those return every row.
     """
 
 
