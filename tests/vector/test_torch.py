@@ -144,6 +144,17 @@ def test_masks_as_options_and_asynchronous_results() -> None:
 
 
 @needs_torch
+def test_a_saved_state_goes_on_with_tensors() -> None:
+    import torch
+
+    vec = make_vec("uav_swarm_v0", num_envs=2, layout="flat", drones=2).torch()
+    seen, _ = vec.reset(seed=0)
+    obs, infos = vec.load_state_dict(vec.state_dict())
+    assert torch.equal(obs, seen) and isinstance(infos["live"], torch.Tensor)
+    vec.close()
+
+
+@needs_torch
 def test_tensors_that_arrays_cannot_share() -> None:
     import torch
 
