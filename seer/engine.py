@@ -137,17 +137,27 @@ class Engine:
             FaultError: something that the model did; then only `reset` and `close` are legal.
             StateError: a world that takes part was not reset, or has reached the last tick.
         """
+        chosen = self._step_allowed(mask)
+        if self._actions is not None:
+            self._actions.take(actions, chosen)
+        elif actions is not None:
+            raise ActionError(f"{self._name}.step(): {self.spec.name} declares no action, got one")
+        self._run(self._core.step, chosen)
+
+    @_one_at_a_time
+    def _step_as_checked(self, mask: Any = None) -> None:
+        """A step with the actions in :attr:`action`, which `ActionCheck.take` has passed."""
+        self._run(self._core.step, self._step_allowed(mask))
+
+    def _step_allowed(self, mask: Any) -> Array | None:
+        """The worlds that a step takes part in; raises where there may be none."""
         chosen = self._mask(mask)
         if self._status != "ready":
             self._refuse_step(chosen)
         self._steps_left -= 1
         if self._steps_left < 0:
             self._look_at_clocks(chosen)
-        if self._actions is not None:
-            self._actions.take(actions, chosen)
-        elif actions is not None:
-            raise ActionError(f"{self._name}.step(): {self.spec.name} declares no action, got one")
-        self._run(self._core.step, chosen)
+        return chosen
 
     def _run(self, begin: Callable[..., int], *given: Any) -> None:
         """Run what may pause every 20 ms so that Python handles signals (Ctrl-C, for one)."""

@@ -225,9 +225,9 @@ class FrameRing:
         Private rings never run out: a frame that is looked at too long is left to who looks.
         """
         count = len(self.frames)
-        for step in range(1, count):
-            k = (self.index + step) % count
-            frame = self.frames[k]
+        for k, frame in enumerate(self.frames):  # the fewer are in use, the more stay cached
+            if k == self.index:
+                continue
             if not self._copy or sys.getrefcount(frame.root) <= self._idle[k]:
                 self.index = k
                 frame.usual = False

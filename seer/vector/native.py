@@ -11,8 +11,9 @@ import numpy as np
 from ..engine import Engine
 from ..errors import ConfigError, SnapshotError
 from ..types import Array, BoolArray
-from .contract import Actions, Mode
+from .contract import Mode
 from .frames import Frame, FrameLayout, FrameRing
+from .native_episodes import Asked
 from .native_setup import choose_pool, native_spec, take_apart
 from .native_worlds import Worlds
 
@@ -89,11 +90,16 @@ class Native:
             strict_actions=setup.strict_actions,
         )  # fmt: skip
         self.worlds = Worlds(setup, spec, self.engine)
-        self.actions = Actions(spec)
+        self.actions = self.worlds.intake.actions
         self.failed = False
         self._shown = setup.render_mode == "human"
         self._copy = copy
         self._ring = FrameRing(FrameLayout(spec), size=3 if copy else 2, copy=copy)
+        # Without copies the engine's own column is shown, where it has fillers in it as well.
+        self._lent = (
+            None if copy or len(spec.groups) > 1 else [[_readonly(self.engine.observation)]]
+        )
+        self._own: dict[int, list[list[Any]]] = {}
         self._few: dict[int, FrameRing] = {}  # frames with fewer rows
         self._stale = True  # there are later results than the last of `_ring`
         self._checked: Any = False  # True, or the worlds whose actions were looked at
@@ -111,7 +117,7 @@ class Native:
             ActionError: names the world and the agent.
             StateError: a world has ended and resets are not automatic.
         """
-        self.worlds.take(self.actions, envs)
+        self.worlds.take(envs)
         self._checked = True if envs is None else envs
 
     def step(self) -> Frame:
@@ -125,9 +131,16 @@ class Native:
             self.check()
         self._checked = False
         frame = _next(self._ring)
-        self._run(frame, None, {})
-        self._stale = False
-        return self._ring.shown(frame)
+        lent = self._run(frame, None, {})
+        self._stale = lent
+        return self._shown_frame(frame, lent)
+
+    def _shown_frame(self, frame: Frame, lent: bool = False) -> Frame:
+        shown = self._ring.shown(frame)
+        if self._lent is not None:
+            own = self._own.setdefault(id(shown), shown.obs)
+            shown.obs = self._lent if lent else own
+        return shown
 
     def check_reset(
         self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
@@ -176,16 +189,16 @@ class Native:
         self._stale = self.failed = False
         if self._shown:
             self.worlds.world(0).render()
-        return self._ring.shown(frame)
+        return self._shown_frame(frame)
 
-    def _run(
-        self, frame: Frame, envs: Array | None, asked: Mapping[int, tuple[int | None, int]]
-    ) -> None:
+    def _run(self, frame: Frame, envs: Array | None, asked: Asked) -> bool:
         self.failed = True
-        self.worlds.advance(frame, envs, asked)
+        lend = self._lent is not None and envs is None
+        lent = self.worlds.advance(frame, envs, asked, lend)
         self.failed = False
         if self._shown:
             self.worlds.world(0).render()
+        return lent
 
     # ---- some at a time
 
@@ -283,6 +296,7 @@ class Native:
         Raises:
             StateError: a world was not reset, or the last call failed.
         """
+        self.worlds.intake.restore()
         mine = {name: getattr(self.worlds, name).copy() for name in _SAVED}
         return {"engine": self.engine.state_dict(), **mine}
 
@@ -319,12 +333,18 @@ class Native:
         self.worlds.show(frame, np.ones(self.spec.num_envs, np.bool_))
         frame.over[:] = self.worlds.ended
         self._stale = self._checked = self.failed = False
-        return self._ring.shown(frame)
+        return self._shown_frame(frame)
 
     def close(self, timeout: float | None = None) -> None:
         """Free the engine. May be called twice; frames stay readable."""
         self._waiting.clear()
         self.worlds.close()
+
+
+def _readonly(array: Array) -> Array:
+    view = array[:]
+    view.flags.writeable = False
+    return view
 
 
 def _next(ring: FrameRing) -> Frame:

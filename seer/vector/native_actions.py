@@ -31,12 +31,37 @@ class Intake:
         self._spec, self._engine, self._slots = spec, engine, slots
         self._shape = spec.num_envs, len(spec.agents)
         self._choices = _choices(space)
+        self._absent: Array = np.zeros(0, np.int64)
+        self._held: Array = np.zeros(0)
+        self.actions = Actions(spec)
+        """Where the caller writes; the engine's own column, if that has the form of the space."""
+        self._direct = False
+        if len(spec.groups) == 1:
+            mine, column = self.actions.leaves[0][0], engine.action
+            if (mine.shape, mine.dtype) == (column.shape, column.dtype):
+                self.actions = Actions(spec, [[column]])
+                self._direct = True
 
-    def take(self, actions: Actions, envs: Array | None, live: BoolArray, everybody: bool) -> None:
-        """Write actions, and have the engine look at them.
+    def keep(self, live: BoolArray) -> None:
+        """Remember what lies in the column for who is not live."""
+        if self._direct:
+            self._absent = np.flatnonzero(~live.reshape(-1))
+            self._held = self._rows()[self._absent]
+
+    def restore(self) -> None:
+        """Put back what the caller has written for who is not live."""
+        if self._absent.size:
+            self._rows()[self._absent] = self._held
+
+    def _rows(self) -> Array:
+        """(N · A, …) the column."""
+        column = self._engine.action
+        return column.reshape(-1, *column.shape[2:])
+
+    def take(self, envs: Array | None, live: BoolArray, everybody: bool) -> None:
+        """Hand `actions` to the engine, and have it look at them.
 
         Args:
-            actions: values for who is not live are ignored.
             envs: of which worlds; None: all.
             live: (N, A) bool.
             everybody: all of them are.
@@ -44,9 +69,20 @@ class Intake:
         Raises:
             ActionError: names the world and the agent.
         """
+        if self._direct:
+            self.restore()
+            if self._choices is not None:
+                self._refuse_choices(self._engine.action, live, slice(None), None)
+        else:
+            self._write(envs, live, everybody)
+        assert self._engine._actions is not None  # an environment has actions
+        self._engine._actions.take(None, worlds_mask(self._shape[0], envs))
+
+    def _write(self, envs: Array | None, live: BoolArray, everybody: bool) -> None:
+        """Copy the actions of who is live into the column."""
         rows: Any = slice(None) if envs is None else envs
         column, live = self._engine.action, live[rows]
-        for slots, leaves in zip(self._slots, actions.leaves, strict=True):
+        for slots, leaves in zip(self._slots, self.actions.leaves, strict=True):
             given, who = leaves[0][rows], live[:, slots]
             if self._choices is not None:
                 self._refuse_choices(given, who, slots, envs)
@@ -57,8 +93,6 @@ class Intake:
             if envs is not None or not isinstance(slots, slice):  # else it is a view
                 worlds, agents = (np.arange(size) for size in self._shape)
                 column[np.ix_(worlds[rows], agents[slots])] = old
-        assert self._engine._actions is not None  # an environment has actions
-        self._engine._actions.take(None, worlds_mask(self._shape[0], envs))
 
     def _refuse_choices(
         self, given: Array, live: BoolArray, slots: Any, envs: Array | None

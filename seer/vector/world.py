@@ -16,7 +16,7 @@ from ..types import Array, FloatArray, whole
 
 if TYPE_CHECKING:
     from ..engine import Engine
-    from .native_worlds import Worlds
+    from .native_episodes import Episodes
 
 __all__ = ["NEVER", "EngineView", "World", "limit_of"]
 
@@ -111,7 +111,7 @@ class World:
         index: its number.
     """
 
-    def __init__(self, worlds: Worlds, index: int) -> None:
+    def __init__(self, worlds: Episodes, index: int) -> None:
         self._worlds, self.index = worlds, index
         self.engine = EngineView(worlds.engine, index)
         self.model = worlds.engine.model

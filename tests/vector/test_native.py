@@ -491,6 +491,32 @@ def test_results_are_the_callers():
             rewards["drone"][:] = 0.0
 
 
+@pytest.mark.parametrize("mode", MODES[:2])
+@pytest.mark.parametrize("model", ["coverage", "crowd"])
+def test_nothing_differs_without_copies(model, mode):
+    env, kwargs, _ = MODELS[model]
+    make = functools.partial(seer.make_vec, env, 3, layout="stacked", autoreset=mode, **kwargs)
+    with make() as vec, make(copy=False) as bare:
+        rng = np.random.default_rng(2)
+        (name,) = vec.groups
+        vec.reset(seed=0)
+        bare.reset(seed=0)
+        lent = 0
+        for t in range(60):
+            actions = drawn(rng, vec)
+            wanted, got = vec.step(actions), bare.step(actions)
+            if t % 13 == 12:
+                some = {"reset_mask": np.array([True, False, False])}
+                wanted, got = vec.reset(options=some)[:1], bare.reset(options=some)[:1]
+                wanted[0][name][~vec.live] = got[0][name][~vec.live]
+            for a, b in zip(wanted[:4], got[:4], strict=True):
+                for group in a:
+                    np.testing.assert_array_equal(a[group], b[group])
+                    assert not b[group].flags.writeable
+            lent += np.shares_memory(bare._frame.obs[0][0], bare._backend.engine.observation)
+        assert lent >= (5 if env is Crowd else 30)
+
+
 def test_pictures_of_worlds():
     with seer.make_vec("uav_swarm", 3, drones=4, render_mode="rgb_array", horizon=5) as vec:
         single = seer.make("uav_swarm", drones=4, render_mode="rgb_array", horizon=5)
