@@ -9,6 +9,24 @@
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
+
+#if defined(Py_LIMITED_API) && Py_LIMITED_API < 0x030B0000
+/* Stable since 3.11, and the same in 3.10, whose headers hide it from who limits himself. */
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    Py_ssize_t len, itemsize;
+    int readonly, ndim;
+    char *format;
+    Py_ssize_t *shape, *strides, *suboffsets;
+    void *internal;
+} Py_buffer;
+#define PyBUF_FORMAT 0x0004
+#define PyBUF_ND 0x0008
+PyAPI_FUNC(int) PyObject_GetBuffer(PyObject *, Py_buffer *, int);
+PyAPI_FUNC(void) PyBuffer_Release(Py_buffer *);
+#endif
 
 static PyObject *name_step, *name_agents;
 
@@ -42,26 +60,41 @@ static int is_dict_of(PyObject *thing, Py_ssize_t count)
     return PyDict_Check(thing) && PyDict_Size(thing) == count;
 }
 
-/* Appends a dict's values in the order of names. 1, or 0 where one is missing (nothing is
- * appended), or -1 with an exception. */
-static int gather(PyObject *dict, PyObject *names, PyObject **room, PyObject *into)
+/* A dict's values in the order of names, borrowed. The dict was mostly made in the order of keys,
+ * of these very objects: then nothing is looked up. keys is None where its order is another than
+ * that of names. 1, 0 where a name is missing, or -1 with an exception. */
+static int values_of(PyObject *dict, PyObject *names, PyObject *keys, PyObject **room)
 {
-    Py_ssize_t count = PyTuple_Size(names);
-    for (Py_ssize_t k = 0; k < count; k++) {
+    Py_ssize_t count = PyTuple_Size(names), at = 0, k = 0;
+    PyObject *key, *value;
+    if (keys != Py_None)
+        while (k < count && PyDict_Next(dict, &at, &key, &value) && key == PyList_GetItem(keys, k))
+            room[k++] = value;
+    for (; k < count; k++) {
         room[k] = PyDict_GetItemWithError(dict, PyTuple_GetItem(names, k));
         if (!room[k]) return PyErr_Occurred() ? -1 : 0;
     }
-    for (Py_ssize_t k = 0; k < count; k++)
-        if (PyList_Append(into, room[k])) return -1;
     return 1;
+}
+
+/* Appends a dict's values in the order of names; as values_of, and nothing where not 1. */
+static int gather(PyObject *dict, PyObject *names, PyObject *keys, PyObject **room, PyObject *into)
+{
+    int found = values_of(dict, names, keys, room);
+    for (Py_ssize_t k = 0; found == 1 && k < PyTuple_Size(names); k++)
+        if (PyList_Append(into, room[k])) return -1;
+    return found;
 }
 
 /* Rewards in the order of names as doubles. 1, 0 where one is missing or no plain number (an
  * array of one element, say), or -1 with an exception. */
-static int numbers(PyObject *dict, PyObject *names, double *into)
+static int numbers(PyObject *dict, PyObject *names, PyObject *keys, PyObject **room, double *into)
 {
-    Py_ssize_t count = PyTuple_Size(names);
-    for (Py_ssize_t k = 0; k < count; k++) {
+    Py_ssize_t count = PyTuple_Size(names), k;
+    int found = values_of(dict, names, keys, room);
+    if (found != 1) return found;
+    for (k = 0; k < count && PyFloat_CheckExact(room[k]); k++) into[k] = PyFloat_AsDouble(room[k]);
+    for (; k < count; k++) { /* from here on others' code may run, and change the dict */
         PyObject *value = PyDict_GetItemWithError(dict, PyTuple_GetItem(names, k));
         if (!value) return PyErr_Occurred() ? -1 : 0;
         if (!PyFloat_Check(value) && !PyLong_Check(value) &&
@@ -77,8 +110,8 @@ static int numbers(PyObject *dict, PyObject *names, double *into)
  * are appended, its rewards written. 1, 0 where something is special (nothing is appended), -1
  * with an exception. */
 static int take(
-    PyObject *result, PyObject *env, PyObject *order, PyObject *names, PyObject **room,
-    PyObject *obs, double *rewards, PyObject **infos)
+    PyObject *result, PyObject *look, PyObject *names, PyObject **room, PyObject *obs,
+    double *rewards, PyObject **infos)
 {
     Py_ssize_t count = PyTuple_Size(names);
     if (!PyTuple_Check(result) || PyTuple_Size(result) != 5) return 0;
@@ -88,14 +121,15 @@ static int take(
     if (!is_dict_of(seen, count) || !is_dict_of(earned, count) || !is_dict_of(terms, count) ||
         !PyDict_Check(truncs) || !PyDict_Check(*infos))
         return 0;
-    PyObject *agents = PyObject_GetAttr(env, name_agents);
+    PyObject *agents = PyObject_GetAttr(PyTuple_GetItem(look, 0), name_agents);
     if (!agents) return -1;
-    int usual = PyObject_RichCompareBool(agents, order, Py_EQ);
+    int usual = PyObject_RichCompareBool(agents, PyTuple_GetItem(look, 1), Py_EQ);
     Py_DECREF(agents);
     if (usual == 1) usual = all_false(terms);
     if (usual == 1) usual = all_false(truncs);
-    if (usual == 1) usual = numbers(earned, names, rewards);
-    if (usual == 1) usual = gather(seen, names, room, obs);
+    PyObject *keys = PyTuple_GetItem(look, 2);
+    if (usual == 1) usual = numbers(earned, names, keys, room, rewards);
+    if (usual == 1) usual = gather(seen, names, keys, room, obs);
     return usual;
 }
 
@@ -139,14 +173,22 @@ static int note(PyObject *list, Py_ssize_t number, PyObject *thing)
     return failed;
 }
 
+static int is_look(PyObject *look, Py_ssize_t count)
+{
+    PyObject *keys = PyTuple_Check(look) && PyTuple_Size(look) == 3 ? PyTuple_GetItem(look, 2) : 0;
+    if (keys && (keys == Py_None || (PyList_Check(keys) && PyList_Size(keys) == count))) return 1;
+    PyErr_SetString(PyExc_ValueError, "expected (environment, agents, agents or None)");
+    return 0;
+}
+
 PyDoc_STRVAR(
     run_doc,
-    "run(envs, orders, names, rows, table, obs, address, told, odd, at, results)\n--\n\n"
+    "run(looks, names, rows, table, obs, address, told, odd, at, results)\n--\n\n"
     "Step environments in which everybody lives.\n\n"
-    "rows[j] is the list of actions of envs[j], in the order of names, and what stands for an\n"
-    "action in the dict table (or None) is given instead; or it is the dict to give. orders[j] is\n"
-    "what its list of agents was. What usual environments returned is appended to the list\n"
-    "results (or None).\n"
+    "looks[j] is (the environment, what its list of agents was, the same again if that is in the\n"
+    "order of names, else None). rows[j] is the list of its actions, in the order of names, and\n"
+    "what stands for an action in the dict table (or None) is given instead; or it is the dict to\n"
+    "give. What usual environments returned is appended to the list results (or None).\n"
     " Observations are appended in the order of names, and rewards written to row j of the\n"
     "doubles (envs, names) at address; (j, infos) goes to told where there are some, (j, result)\n"
     "to odd where something is special, and then no observation of it is appended. at[0] is the number of the environment that runs, also after an error.");
@@ -154,20 +196,19 @@ PyDoc_STRVAR(
 static PyObject *run(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *envs, *orders, *names, *rows, *table, *obs, *address, *told, *odd, *at, *results;
+    PyObject *looks, *names, *rows, *table, *obs, *address, *told, *odd, *at, *results;
     if (!PyArg_ParseTuple(
-            args, "O!O!O!O!OO!O!O!O!O!O", &PyList_Type, &envs, &PyList_Type, &orders, &PyTuple_Type,
-            &names, &PyList_Type, &rows, &table, &PyList_Type, &obs, &PyLong_Type, &address,
-            &PyList_Type, &told, &PyList_Type, &odd, &PyList_Type, &at,
-            &results))
+            args, "O!O!O!OO!O!O!O!O!O", &PyList_Type, &looks, &PyTuple_Type, &names, &PyList_Type,
+            &rows, &table, &PyList_Type, &obs, &PyLong_Type, &address, &PyList_Type, &told,
+            &PyList_Type, &odd, &PyList_Type, &at, &results))
         return NULL;
     if (table != Py_None && !PyDict_Check(table)) {
         PyErr_SetString(PyExc_TypeError, "table must be a dict or None");
         return NULL;
     }
-    Py_ssize_t n = PyList_Size(envs);
-    if (PyList_Size(orders) != n || PyList_Size(rows) != n) {
-        PyErr_SetString(PyExc_ValueError, "envs, orders and rows must be of one length");
+    Py_ssize_t n = PyList_Size(looks);
+    if (PyList_Size(rows) != n) {
+        PyErr_SetString(PyExc_ValueError, "looks and rows must be of one length");
         return NULL;
     }
     double *rewards = PyLong_AsVoidPtr(address);
@@ -178,19 +219,20 @@ static PyObject *run(PyObject *self, PyObject *args)
     for (Py_ssize_t j = 0; j < n; j++) {
         PyObject *number = PyLong_FromSsize_t(j);
         if (!number || PyList_SetItem(at, 0, number)) goto failed;
-        PyObject *env = PyList_GetItem(envs, j), *infos = NULL;
-        if (!env) goto failed; /* somebody made the list shorter meanwhile */
+        PyObject *look = PyList_GetItem(looks, j), *infos = NULL;
+        if (!look) goto failed; /* somebody made the list shorter meanwhile */
+        if (!is_look(look, count)) goto failed;
         PyObject *actions = action_dict(names, PyList_GetItem(rows, j), table);
         if (!actions) goto failed;
-        Py_INCREF(env);
-        PyObject *result = PyObject_CallMethodObjArgs(env, name_step, actions, NULL);
+        Py_INCREF(look);
+        PyObject *result =
+            PyObject_CallMethodObjArgs(PyTuple_GetItem(look, 0), name_step, actions, NULL);
         Py_DECREF(actions);
         if (!result) {
-            Py_DECREF(env);
+            Py_DECREF(look);
             goto failed;
         }
-        int usual = take(
-            result, env, PyList_GetItem(orders, j), names, room, obs, rewards + j * count, &infos);
+        int usual = take(result, look, names, room, obs, rewards + j * count, &infos);
         int failed = usual < 0 && !overlook(); /* looked at closely, where it gets its message */
         if (failed) {
             ;
@@ -202,7 +244,7 @@ static PyObject *run(PyObject *self, PyObject *args)
         } else {
             failed = note(odd, j, result);
         }
-        Py_DECREF(env);
+        Py_DECREF(look);
         Py_DECREF(result);
         if (failed) goto failed;
     }
@@ -365,14 +407,15 @@ static PyObject *ready(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *from = PyList_GetItem(given, i);
         if (!PyDict_CheckExact(from) || PyDict_Size(from) != count) goto none;
-        PyObject *dict = PyDict_New();
+        PyObject *dict = PyDict_Copy(from);
         if (!dict || PyList_SetItem(out, i, dict)) goto failed;
         for (Py_ssize_t k = 0; k < count; k++) {
             PyObject *name = PyTuple_GetItem(names, k);
             PyObject *action = PyDict_GetItemWithError(from, name);
+            if (action && (PyObject *)Py_TYPE(action) == scalar) continue;
             if (action && PyLong_CheckExact(action))
                 action = PyDict_GetItemWithError(table, action);
-            else if (action && (PyObject *)Py_TYPE(action) != scalar)
+            else
                 action = NULL;
             if (!action) {
                 if (PyErr_Occurred()) goto failed;
@@ -390,7 +433,56 @@ failed:
     return NULL;
 }
 
+PyDoc_STRVAR(
+    pack_doc,
+    "pack(values, kind, format, shape, address)\n--\n\n"
+    "Copy arrays into memory, one after the other.\n\n"
+    "Each of the list values must be of the type kind, and its elements of the format of the\n"
+    "buffer protocol, contiguous, of the tuple shape. Gives False, with some of them copied,\n"
+    "where one isn't.");
+
+enum { MOST_AXES = 8 };
+
+static PyObject *pack(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *values, *kind, *shape, *address;
+    const char *format;
+    if (!PyArg_ParseTuple(
+            args, "O!OsO!O!", &PyList_Type, &values, &kind, &format, &PyTuple_Type, &shape,
+            &PyLong_Type, &address))
+        return NULL;
+    char *into = PyLong_AsVoidPtr(address);
+    if (!into) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    Py_ssize_t axes[MOST_AXES];
+    int ndim = (int)PyTuple_Size(shape);
+    if (ndim > MOST_AXES) Py_RETURN_FALSE;
+    for (int d = 0; d < ndim; d++) {
+        axes[d] = PyLong_AsSsize_t(PyTuple_GetItem(shape, d));
+        if (axes[d] < 0) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    for (Py_ssize_t k = 0; k < PyList_Size(values); k++) {
+        PyObject *value = PyList_GetItem(values, k);
+        Py_buffer view;
+        if ((PyObject *)Py_TYPE(value) != kind) Py_RETURN_FALSE;
+        if (PyObject_GetBuffer(value, &view, PyBUF_ND | PyBUF_FORMAT)) {
+            PyErr_Clear();
+            Py_RETURN_FALSE;
+        }
+        int good = view.ndim == ndim && view.format && !strcmp(view.format, format) &&
+                   !memcmp(view.shape, axes, sizeof *axes * (size_t)ndim);
+        if (good) {
+            memcpy(into, view.buf, (size_t)view.len);
+            into += view.len;
+        }
+        PyBuffer_Release(&view);
+        if (!good) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+}
+
 static PyMethodDef methods[] = {
+    {"pack", pack, METH_VARARGS, pack_doc},
     {"run", run, METH_VARARGS, run_doc},
     {"lists", lists, METH_VARARGS, lists_doc},
     {"ready", ready, METH_VARARGS, ready_doc},

@@ -160,7 +160,7 @@ class Core:
             chosen: after a reset of some environments which; the others are as they were.
         """
         self._frame = frame
-        if self._strange:
+        if self._strange and (frame.side.slots or frame.side.extras or self._side_of):
             told = envs if chosen is None else np.flatnonzero(chosen)
             for env in range(self._count) if told is None else told.tolist():
                 self._side_of[env] = frame.side

@@ -53,7 +53,7 @@ class Cell:
         self.live: list[str] = []
         self.over = True
         self.full = False
-        self.order: list[str] = []
+        self.look: tuple[Any, list[str], list[str] | None] = (env, [], None)
         self.turn = -1
         self.episode = -1
         self.assigned: dict[str, int] = {}
@@ -224,8 +224,9 @@ class ParallelCell(Cell):
         self.live = live
         self.full = self._lists and len(live) == len(slot) and all(a in slot for a in live)
         if self.full:
-            self.order = list(self.env.agents)
-            self.full = len(self.order) == len(slot)
+            order = list(self.env.agents)
+            self.full = len(order) == len(slot)
+            self.look = (self.env, order, order if order == list(self.spec.agents) else None)
 
     def _by_agent(self, part: Any, what: str) -> Mapping[str, Any]:
         if isinstance(part, Mapping):

@@ -20,8 +20,8 @@ from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure
 from .frames import Frame
 from .infos import copy_info
 from .outgoing import ActionRows
-from .pack import stack
-from .quick import Quick
+from .pack import quick_format, stack
+from .quick import Quick, pack_in_c
 from .turns import TurnRows
 
 __all__ = ["Host"]
@@ -40,6 +40,8 @@ class Host:
         self.spec, self.lo, self.cells = spec, lo, list(cells)
         self.hi = lo + len(self.cells)
         self._all = slice(self.lo, self.hi)
+        self._numbers = list(range(self.lo, self.hi))
+        self._formats = [[quick_format(x) for x in g.observation.leaves] for g in spec.groups]
         self._names, self._count = list(spec.agents), len(spec.agents)
         self._head: Array | None = None
         self._quick = Quick(spec, len(self.cells))
@@ -73,11 +75,12 @@ class Host:
         usual = [cell for cell in cells if cell.full] if self._quickly else []
         odd: list[tuple[int, Any]] = []  # what they returned that is to be looked at closely
         if usual:
-            obs, told = self._quick.run(usual, rows, odd)
+            whole = len(usual) == len(self.cells)
+            quick = self._numbers if whole else [cell.index for cell in usual]
+            obs, told = self._quick.run(usual, quick, rows, odd)
             for j, infos in told:
                 side.infos[usual[j].index] = _kept(infos)
             rewards = self._quick.rewards[: len(usual)]
-            quick = [cell.index for cell in usual]
             if odd:
                 special = {j for j, _ in odd}
                 kept = [j for j in range(len(usual)) if j not in special]
@@ -127,9 +130,16 @@ class Host:
             else:
                 flat = _flattened(group, mine, envs)
                 parts = [[one[k] for one in flat] for k in range(len(group.observation.leaves))]
-            for leaf, values, target in zip(
-                group.observation.leaves, parts, frame.obs[g], strict=True
+            for k, (leaf, values, target) in enumerate(
+                zip(group.observation.leaves, parts, frame.obs[g], strict=True)
             ):
+                form = self._formats[g][k]
+                if whole and form:
+                    address = frame.memo.get((g, k))
+                    if address is None:
+                        address = frame.memo[g, k] = int(target[rows].ctypes.data)
+                    if pack_in_c(values, np.ndarray, form, leaf.shape, address):
+                        continue
                 stack(leaf, values, target, rows, envs, group.agents)
 
     # ---- one environment, looked at closely

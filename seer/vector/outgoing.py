@@ -8,12 +8,7 @@ from typing import Any
 from .cells import Cell
 from .contract import Actions, VecSpec
 
-__all__ = ["ActionRows", "choices"]
-
-_FEW = 4096
-"""The largest discrete space whose choices are kept as ready-made scalars."""
-
-_CHOICES: dict[tuple[str, int, int], dict[int, Any]] = {}
+__all__ = ["ActionRows"]
 
 
 class ActionRows:
@@ -38,7 +33,7 @@ class ActionRows:
         self._ready = actions.ready
         if self._ready is None and self._plain and group.action.leaves[0].shape == ():
             block = actions.leaves[0][0][lo:hi]
-            self.table = choices(group.action.leaves[0])
+            self.table = group.action.choices
             self._numbers = block.tolist() if self.table else [list(row) for row in block]
 
     @property
@@ -50,6 +45,13 @@ class ActionRows:
                 for leaves in self._actions.leaves
             ]
         return self._made
+
+    def rows(self, envs: list[int]) -> list[Any]:
+        """`row` of each of these."""
+        made = self._ready if self._ready is not None else self._numbers
+        if made is not None and len(made) == len(envs):
+            return made  # of all of them
+        return [self.row(env) for env in envs]
 
     def row(self, env: int) -> Any:
         """The actions of all agents of an environment, in slot order; see `table`.
@@ -106,16 +108,3 @@ class ActionRows:
             else:
                 acts[agent] = beside[self._spec.agents[slot]]
         return acts
-
-
-def choices(leaf: Any) -> dict[int, Any] | None:
-    """The scalars of a small discrete space, ready-made: making 64 of them takes 5 us."""
-    space, kind = leaf.space, leaf.dtype.type
-    if not 0 < getattr(space, "n", 0) <= _FEW or leaf.dtype.kind not in "iu":
-        return None
-    key = (leaf.dtype.str, int(space.n), int(space.start))
-    table = _CHOICES.get(key)
-    if table is None:
-        first = int(space.start)
-        table = _CHOICES[key] = {k: kind(k) for k in range(first, first + int(space.n))}
-    return table

@@ -10,8 +10,17 @@ import numpy as np
 from ..errors import ResultError
 from ..types import Array
 from .leaves import Leaf
+from .quick import pack_in_c
 
-__all__ = ["stack"]
+__all__ = ["quick_format", "stack"]
+
+
+def quick_format(leaf: Leaf) -> str:
+    """What the buffer protocol calls its elements, for `quick.pack_in_c`; "" where it can't be."""
+    if pack_in_c is None or not leaf.shape or leaf.dtype.kind not in "biuf":
+        return ""
+    element: Any = np.empty(1, leaf.dtype)
+    return str(memoryview(element).format)
 
 
 def stack(

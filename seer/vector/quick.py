@@ -10,7 +10,7 @@ import numpy as np
 from ..types import Array
 from .cells import Cell
 from .contract import EnvFailure, VecSpec
-from .outgoing import ActionRows, choices
+from .outgoing import ActionRows
 
 try:
     from . import _quick as _c
@@ -18,10 +18,11 @@ except ImportError:  # not built for this interpreter: the same in Python
     _c = None  # type: ignore[assignment]
 
 lists_in_c: Any = getattr(_c, "lists", None)
+pack_in_c: Any = getattr(_c, "pack", None)
 ready_in_c: Any = getattr(_c, "ready", None)
 run_in_c: Any = getattr(_c, "run", None)
 
-__all__ = ["Quick", "ready_actions", "run_in_c", "run_in_python", "usual_lists"]
+__all__ = ["Quick", "pack_in_c", "ready_actions", "run_in_c", "run_in_python", "usual_lists"]
 
 _Odd = list[tuple[int, Any]]
 
@@ -46,11 +47,14 @@ class Quick:
         self._keep = spec.open_names
         self.results: list[Any] | None = None
 
-    def run(self, cells: Sequence[Cell], rows: ActionRows, odd: _Odd) -> tuple[list[Any], _Odd]:
+    def run(
+        self, cells: Sequence[Cell], envs: list[int], rows: ActionRows, odd: _Odd
+    ) -> tuple[list[Any], _Odd]:
         """Step them, in order.
 
         Args:
             cells: environments in which everybody lives.
+            envs: their numbers.
             rows: their actions.
             odd: gets (number among `cells`, what it returned) of those that report anything out
                 of the usual.
@@ -69,19 +73,18 @@ class Quick:
             if self._lone:
                 _run_gymnasium(cells, rows, obs, self.rewards, told, odd, at)
                 return obs, told
-            envs = [cell.env for cell in cells]
-            orders = [cell.order for cell in cells]
-            acts = [rows.row(cell.index) for cell in cells]
+            looks = [cell.look for cell in cells]
+            acts = rows.rows(envs)
             if run_in_c is not None:
                 results: list[Any] | None = [] if self._keep else None
                 run_in_c(
-                    envs, orders, self._names, acts, rows.table, obs, self._address, told, odd,
-                    at, results,
+                    looks, self._names, acts, rows.table, obs, self._address, told, odd, at,
+                    results,
                 )  # fmt: skip
                 self.results = None if odd else results
             else:
                 run_in_python(
-                    envs, orders, self._names, acts, rows.table, obs, self.rewards, told, odd, at
+                    looks, self._names, acts, rows.table, obs, self.rewards, told, odd, at
                 )
         except Exception as error:
             raise EnvFailure(cells[at[0]].index, error) from error
@@ -89,13 +92,13 @@ class Quick:
 
 
 def run_in_python(
-    envs: list[Any], orders: list[list[str]], names: tuple[str, ...], rows: list[Any],
+    looks: list[Any], names: tuple[str, ...], rows: list[Any],
     table: dict[int, Any] | None, obs: list[Any], rewards: Array, told: _Odd, odd: _Odd,
     at: list[int],
 ) -> None:  # fmt: skip
     """What `run` of `quick.c` does, with an array in place of its address."""
     count = len(names)
-    for j, (env, order, row) in enumerate(zip(envs, orders, rows, strict=True)):
+    for j, ((env, order, _), row) in enumerate(zip(looks, rows, strict=True)):
         at[0] = j
         if isinstance(row, dict):
             result = env.step(row)
@@ -196,7 +199,7 @@ def ready_actions(spec: VecSpec, actions: Any) -> list[dict[str, Any]] | None:
     if ready_in_c is None or not group.whole or not group.action.single:
         return None
     leaf = group.action.leaves[0]
-    table = choices(leaf) if leaf.shape == () else None
+    table = group.action.choices if leaf.shape == () else None
     if table is None:
         return None
     return ready_in_c(actions, spec.agents, table, leaf.dtype.type)  # type: ignore[no-any-return]

@@ -59,8 +59,13 @@ class Serial:
         Raises:
             Exception: whatever an environment raises, with a note that names it.
         """
-        frame = self._next()
-        return self._filled(frame, lambda: self._host.step(frame, self.actions))
+        frame = self._ring.next()
+        assert frame is not None  # private rings never run out
+        try:
+            frame.side = self._host.step(frame, self.actions)
+        except EnvFailure as failure:
+            raise explained(failure) from None
+        return self._ring.shown(frame)
 
     def _filled(self, frame: Frame, fill: Any) -> Frame:
         try:
