@@ -15,6 +15,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,8 +158,9 @@ class _Contestant:
         if entry.library.startswith("seer"):
             given = environment.get("PYTHONPATH")
             environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([given] if given else [])])
+        self._folder = tempfile.TemporaryDirectory()  # some libraries leave files where they run
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command, cwd=self._folder.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True, env=environment, bufsize=0,
         )  # fmt: skip
         try:
@@ -216,6 +218,7 @@ class _Contestant:
             self.process.wait(5)
         self._signal(signal.SIGKILL)
         self.process.wait()
+        self._folder.cleanup()
 
 
 class Contest:
