@@ -160,8 +160,8 @@ class _Contestant:
             environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([given] if given else [])])
         self._folder = tempfile.TemporaryDirectory()  # some libraries leave files where they run
         self.process = subprocess.Popen(
-            command, cwd=self._folder.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            start_new_session=True, env=environment, bufsize=0,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True, cwd=self._folder.name, env=environment, bufsize=0,
         )  # fmt: skip
         try:
             self.greeting = self._read(STARTING)
