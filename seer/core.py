@@ -106,11 +106,19 @@ class NativeCore:
     def abandon(self) -> None:
         lib.seer_engine_abandon(self._handle)
 
-    def mirror(self, column: int, copy: Any) -> int:
-        """Have what takes part in a step or reset copy its rows of a column; None: no more."""
-        self._copy = copy  # kept alive
-        address = ffi.NULL if copy is None else ffi.cast("void *", copy.ctypes.data)
-        return int(lib.seer_engine_mirror(self._handle, column, address))
+    def mirror(self, column: int, copy: Any, present: Any = None, filler: Any = None) -> int:
+        """Have what takes part in a step or reset copy its rows of a column.
+
+        Args:
+            column: its number.
+            copy: laid out as the column; None: no more.
+            present: a byte for each row, 0: it gets `filler` instead; None: all are copied.
+            filler: one row.
+        """
+        given = copy, present, filler
+        self._mirrored = given  # kept alive
+        at = (ffi.NULL if a is None else ffi.cast("void *", a.ctypes.data) for a in given)
+        return int(lib.seer_engine_mirror(self._handle, column, *at))
 
     def set_pool(self, config: PoolConfig) -> int:
         return int(lib.seer_engine_set_pool(self._handle, _pool(config, self._worlds)))

@@ -216,8 +216,11 @@ int seer_engine_continue(seer_engine *engine);
 /* Gives up a step that returned SEER_AGAIN; then only reset and close are legal. */
 void seer_engine_abandon(seer_engine *engine);
 /* From now on every world that ends a step or a reset copies its rows of a column to `copy`, laid
- * out as the column, while they are in the worker's cache. NULL: no more. Between steps. */
-int seer_engine_mirror(seer_engine *engine, uint32_t column, void *copy);
+ * out as the column, while they are in the worker's cache; but a row whose byte in `present`,
+ * (worlds, rows of the column's group), is 0 gets `filler`, (row_bytes,). NULL for `present`: all
+ * are. NULL for `copy`: no more. Between steps; what is given must outlive them. */
+int seer_engine_mirror(seer_engine *engine, uint32_t column, void *copy, const uint8_t *present,
+                       const void *filler);
 
 void seer_engine_fault(const seer_engine *engine, seer_fault *out);
 void seer_engine_counters(const seer_engine *engine, seer_counters *out, uint64_t *per_kind);

@@ -92,9 +92,17 @@ seer_phase seer_proceed(seer_worker *w, seer_world *v)
 
 static void copy_rows(const seer_engine *e, uint32_t world)
 {
-    const seer_column *c = &e->model.column[e->mirrored];
-    size_t size = (size_t)e->model.group[c->group].count * c->row_bytes;
-    memcpy((char *)e->mirror + world * size, (const char *)c->latest + world * size, size);
+    const seer_column *c = &e->model.column[e->mirror.column];
+    size_t count = e->model.group[c->group].count, size = c->row_bytes;
+    char *to = (char *)e->mirror.copy + world * count * size;
+    const char *from = (const char *)c->latest + world * count * size;
+    if (!e->mirror.present) {
+        memcpy(to, from, count * size);
+        return;
+    }
+    const uint8_t *present = e->mirror.present + world * count;
+    for (size_t k = 0; k < count; k++, to += size, from += size)
+        memcpy(to, present[k] ? from : e->mirror.filler, size);
 }
 
 static void end_world(seer_engine *e, seer_world *v)
@@ -105,7 +113,7 @@ static void end_world(seer_engine *e, seer_world *v)
         v->tick += e->model.step;
         v->steps++;
     }
-    if (e->mirror) copy_rows(e, seer_world_index(e, v));
+    if (e->mirror.copy) copy_rows(e, seer_world_index(e, v));
 }
 
 void seer_run_world(seer_worker *w, seer_world *v)
@@ -248,14 +256,17 @@ int seer_engine_continue(seer_engine *e)
     return run_and_leave(e);
 }
 
-int seer_engine_mirror(seer_engine *e, uint32_t column, void *copy)
+int seer_engine_mirror(seer_engine *e, uint32_t column, void *copy, const uint8_t *present,
+                       const void *filler)
 {
-    if (column >= e->model.columns) return -SEER_EINVAL;
+    if (column >= e->model.columns || (present && !filler)) return -SEER_EINVAL;
     int code = seer_engine_enter(e);
     if (code) return code;
     if (e->paused) return seer_engine_leave(e, -SEER_ESTATE);
-    e->mirror = copy;
-    e->mirrored = column;
+    e->mirror.copy = copy;
+    e->mirror.present = present;
+    e->mirror.filler = filler;
+    e->mirror.column = column;
     return seer_engine_leave(e, 0);
 }
 

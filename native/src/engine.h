@@ -187,8 +187,12 @@ struct seer_engine {
     seer_pool_config pool;
     seer_buckets buckets;
     seer_grid_plan *grids;
-    void *mirror;            /* where mirrored rows are copied to; NULL: nowhere */
-    uint32_t mirrored;       /* which column */
+    struct {
+        void *copy;          /* of the column's rows; NULL: none is made */
+        const uint8_t *present;
+        const void *filler;
+        uint32_t column;
+    } mirror;
     seer_stop *stops[2];     /* by SEER_RUN_ */
     uint32_t stop_count[2];
     uint32_t shards, shift;  /* a world: shards of 1 << shift lanes */

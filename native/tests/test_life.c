@@ -257,8 +257,8 @@ static void mirror_shows_what_the_column_shows(void)
         t.sweep[0] = (seer_sweep){start_counting, 0, 0, 0, SEER_SWEEP_ON_RESET};
         tiny_make(&t, &pools[k]);
         uint64_t *copy = zeros(8 * 30), before[30];
-        EQUAL(seer_engine_mirror(t.engine, TINY_COLUMNS, copy), -SEER_EINVAL, "no such column");
-        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, copy), 0, "mirror");
+        EQUAL(seer_engine_mirror(t.engine, TINY_COLUMNS, copy, NULL, NULL), -SEER_EINVAL, "no such column");
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, copy, NULL, NULL), 0, "mirror");
         for (int i = 0; i < 30; i++) copy[i] = 99;
         EQUAL(tiny_reset(&t, 1), 0, "reset");
         for (int i = 0; i < 30; i++) EQUAL(copy[i], 0, "pool %u, entity %d after a reset", k, i);
@@ -272,8 +272,16 @@ static void mirror_shows_what_the_column_shows(void)
         EQUAL(step_some(t.engine, some), 0, "step of some");
         for (int i = 0; i < 30; i++)
             EQUAL(copy[i], some[i / 6] ? t.count[i] : before[i], "pool %u, entity %d of some", k, i);
+        uint8_t present[30];
+        const uint64_t filler = 77;
+        for (int i = 0; i < 30; i++) present[i] = i % 4 != 1;
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, copy, present, NULL), -SEER_EINVAL, "no filler");
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, copy, present, &filler), 0, "fillers");
+        EQUAL(step_some(t.engine, NULL), 0, "step");
+        for (int i = 0; i < 30; i++)
+            EQUAL(copy[i], present[i] ? t.count[i] : filler, "pool %u, entity %d with fillers", k, i);
         memcpy(before, copy, sizeof before);
-        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, NULL), 0, "no mirror");
+        EQUAL(seer_engine_mirror(t.engine, TINY_COUNT, NULL, NULL, NULL), 0, "no mirror");
         EQUAL(step_some(t.engine, NULL), 0, "step");
         for (int i = 0; i < 30; i++) EQUAL(copy[i], before[i], "pool %u, entity %d without", k, i);
         tiny_free(&t);

@@ -20,6 +20,7 @@ from .world import NEVER, World, limit_of
 
 __all__ = ["Asked", "Episodes"]
 
+_NOBODY: Array = np.zeros(0, np.int64)
 Asked = Mapping[int, tuple[int | None, int]]
 """World -> (seed, limit) of those that the caller resets."""
 
@@ -59,6 +60,7 @@ class Episodes:
         self.episode: Array = np.full(n, -1)
         # What follows from `live`: everybody is; what a step in which nobody ends writes.
         self._full = False
+        self._absent: Array = np.arange(n * a)
         self._usual_head: Array | None = None
         self._views: dict[int, World] = {}
         self._fixed: int | None = None
@@ -120,7 +122,8 @@ class Episodes:
         self.ended[worlds] = ~self.live[worlds].any(axis=1)
         self._full = bool(self.live.all())
         self._usual_head = None
-        self.intake.keep(self.live)
+        self._absent = _NOBODY if self._full else np.flatnonzero(~self.live)
+        self.intake.keep(self._absent)
 
     def show(self, frame: Frame, these: BoolArray) -> None:
         """Write what a reset shows; rows of other worlds than `these` keep what they saw."""

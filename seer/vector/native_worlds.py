@@ -22,6 +22,9 @@ from .world import World
 
 __all__ = ["Worlds"]
 
+_NOBODY: Array = np.zeros(0, np.int64)
+_NONE: BoolArray = np.zeros(1, np.bool_)
+_FEW = 16  # times as many agents live
 _TOLD = OBSERVED | REWARDED | FLAGGED
 
 
@@ -42,7 +45,9 @@ class Worlds(Episodes):
         observation = role("observation")
         assert observation is not None  # an environment has one
         self._mirrored = setup.model.spec.column_index(observation.name)
-        self._absent: Array = np.arange(0)
+        self._into: Array | None = None  # the frame's observations during a step
+        self._row = f"V{shape[1]}"  # the bytes of a world's agents as one item
+        self._alive_rows = self._alive.view(self._row)
         self._over: BoolArray = np.zeros(shape, np.bool_)  # room
 
     def take(self, envs: Array | None) -> None:
@@ -66,10 +71,7 @@ class Worlds(Episodes):
 
     # ---- a step
 
-    def advance(
-        self, frame: Frame, envs: Array | None, asked: Asked,
-        lend: bool = False,
-    ) -> bool:  # fmt: skip
+    def advance(self, frame: Frame, envs: Array | None, asked: Asked, lend: bool = False) -> bool:
         """Step worlds, reset those that ended or were `asked` to, and write their rows.
 
         Args:
@@ -81,27 +83,32 @@ class Worlds(Episodes):
         Returns:
             Whether it has to: the frame has none.
         """
-        mirror = self._mirror if envs is None and not lend else None
-        if mirror is None:
-            absent = self._advance(frame, envs, asked)
+        # To find out whether the column has fillers costs more than a copy where many are dead.
+        lend = lend and self._absent.size * _FEW < self.live.size
+        if self._mirror is None or lend or envs is not None:
+            absent, _ = self._advance(frame, envs, asked)
             if lend and self._as_filled(absent):
                 return True
             self._copy(frame, envs)
         else:
-            mirror(self._mirrored, frame.obs[0][0])
+            self._into = frame.obs[0][0]
+            present = None if self._full else self.live
+            self._mirror(self._mirrored, self._into, present, self._filler)
             try:
-                absent = self._advance(frame, envs, asked)
+                _, absent = self._advance(frame, envs, asked)
             finally:
-                mirror(self._mirrored, None)
+                self._mirror(self._mirrored, None)
+                self._into = None
         if absent.size:
             self._fill(frame, absent)
         return False
 
-    def _advance(self, frame: Frame, envs: Array | None, asked: Asked) -> Array:
+    def _advance(self, frame: Frame, envs: Array | None, asked: Asked) -> tuple[Array, Array]:
         """All but the observations.
 
         Returns:
-            Who has none: indices in the rows laid end to end.
+            Who has none: indices in the rows laid end to end; and those of them whose world has
+            begun anew.
         """
         rows: Any = slice(None) if envs is None else envs
         begins = self.ended[rows].copy()
@@ -117,16 +124,15 @@ class Worlds(Episodes):
         if some:
             cut &= ~begins
         ends = self._ends(envs)
-        quiet = ends is None and not cut.any() and not some
+        quiet = ends is None and not some and not cut.any()
         absent = self._head(frame, envs)
         np.copyto(frame.reward, self._reward[rows])
         if absent.size:
             frame.reward.reshape(-1)[absent] = 0.0
         if quiet:
             frame.usual = absent.size == 0
-        else:
-            absent = self._events(frame, envs, ends, cut, begins, asked)
-        return absent
+            return absent, _NOBODY
+        return self._events(frame, envs, ends, cut, begins, asked, absent)
 
     def _ends(self, envs: Array | None) -> Array | None:
         """Whose task has ended in this step, flat; None: nobody's."""
@@ -136,7 +142,8 @@ class Worlds(Episodes):
             return None
         else:
             over = self._over
-            np.logical_not(self._alive, out=over)
+            over.view(self._row)[:] = self._alive_rows
+            np.logical_not(over, out=over)
             np.logical_or(over, self._terminated, out=over)
             np.logical_and(over, self.live, out=over)
         ended = np.flatnonzero(over)
@@ -158,20 +165,17 @@ class Worlds(Episodes):
         np.multiply(live, np.uint8(_TOLD), out=frame.seen)
         frame.over[:] = frame.was_reset[:] = False
         frame.turn[:] = -1
-        absent: Array = np.flatnonzero(~live.reshape(-1))
-        if envs is None:
-            self._usual_head, self._absent = head.copy(), absent
-        return absent
+        if envs is not None:
+            out: Array = np.flatnonzero(~live)
+            return out
+        self._usual_head = head.copy()
+        return self._absent
 
     def _events(
         self, frame: Frame, envs: Array | None, ends: Array | None, cut: BoolArray,
-        begins: BoolArray, asked: Asked,
-    ) -> Array:  # fmt: skip
-        """Flags, infos, and the worlds that begin anew.
-
-        Returns:
-            Who has no observation: indices in the rows laid end to end.
-        """
+        begins: BoolArray, asked: Asked, absent: Array,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Flags, infos, and the worlds that begin anew. Returns as `_advance`."""
         acted, live, agents = frame.acted, frame.live, self._shape[1]
         touched = cut | begins
         if ends is not None:
@@ -184,28 +188,40 @@ class Worlds(Episodes):
             live[cut] = False
         who = np.flatnonzero(touched)
         frame.over[who] = acted[who].any(axis=1) & ~live[who].any(axis=1)
-        seen = acted
-        for done in (begins, frame.over if self.spec.mode == "same_step" else None):
-            if done is None or not done.any():
-                continue
-            at = np.flatnonzero(done)
-            worlds = at if envs is None else envs[at]
-            if done is begins:
-                frame.was_reset[at] = True
-                for env in asked:
-                    frame.was_reset[np.searchsorted(worlds if envs is None else envs, env)] = False
-            else:
-                self._keep_last(frame, at, worlds)
-            self.begin(worlds, *self._wanted(worlds, asked if done is begins else {}))
-            live[at] = self.live[worlds]
-            frame.seen[at] &= REWARDED | FLAGGED
-            frame.seen[at] |= live[at] * np.uint8(OBSERVED)
-            seen = seen.copy() if seen is acted else seen
-            seen[at] = live[at]
+        late = _NOBODY
+        first, last = begins, frame.over if self.spec.mode == "same_step" else _NONE
+        if first.any() or last.any():
+            seen = acted.copy()
+            for done in (first, last):
+                if done.any():
+                    self._begin_rows(frame, envs, np.flatnonzero(done), asked, done is last)
+                    seen[done] = live[done]
+            absent = np.flatnonzero(~seen)
+            late = absent[(first | last)[absent // agents]]
         rows: Any = slice(None) if envs is None else envs
         self.live[rows] = live
         self.settle(who if envs is None else envs[who])
-        return np.flatnonzero(~seen.reshape(-1))
+        return absent, late
+
+    def _begin_rows(
+        self, frame: Frame, envs: Array | None, at: Array, asked: Asked, ended_now: bool
+    ) -> None:
+        """New episodes in these rows of a frame: of worlds that ended now or were to be reset."""
+        worlds = at if envs is None else envs[at]
+        if ended_now:
+            self._keep_last(frame, at, worlds)
+            asked = {}
+        else:
+            frame.was_reset[at] = True
+            for env in asked:
+                frame.was_reset[np.searchsorted(worlds if envs is None else envs, env)] = False
+        if self._into is not None:  # who lived before does not matter any more
+            assert self._mirror is not None
+            self._mirror(self._mirrored, self._into)
+        self.begin(worlds, *self._wanted(worlds, asked))
+        frame.live[at] = self.live[worlds]
+        frame.seen[at] &= REWARDED | FLAGGED
+        frame.seen[at] |= frame.live[at] * np.uint8(OBSERVED)
 
     def _inform(self, frame: Frame, envs: Array | None, ends: Array) -> None:
         """The last infos of those whose task has ended."""
