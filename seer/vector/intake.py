@@ -314,8 +314,8 @@ def _check_length(vec: Core, value: Any, count: int, agent: str) -> None:
     if size != count:
         came = f"{size} values" if size is not None else repr(value)
         raise ActionError(
-            f"{vec._name}: agent {agent!r}: expected {count} actions, one for each environment, "
-            f"got {came}",
+            f"{vec._name}: agent {agent!r}: expected actions of length {count}, one for each "
+            f"environment, got {came}",
             agent=agent,
         )
 

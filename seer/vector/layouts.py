@@ -262,7 +262,10 @@ class ListVectorEnv(VectorEnv):
     """
 
     layout = "list"
-    final: list[dict[str, Any] | None]
+
+    def __init__(self, backend: Any, *, copy: bool = True, batch_size: int | None = None) -> None:
+        super().__init__(backend, copy=copy, batch_size=batch_size)
+        self.final: list[dict[str, Any] | None] = [None] * self.num_envs
 
     def _take(self, actions: Any, envs: Array | None) -> None:
         take_list(self, actions, envs)

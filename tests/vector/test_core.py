@@ -315,7 +315,7 @@ def test_illegal_calls():
     assert (caught.value.world, caught.value.agent) == (0, "b")
     with pytest.raises(UnknownAgentError, match="did you mean"):
         vec.step({**acts, "aa": [0, 0]})
-    with pytest.raises(ActionError, match="expected 2 actions"):
+    with pytest.raises(ActionError, match="expected actions of length 2"):
         vec.step({**acts, "a": [0, 0, 0]})
     with pytest.raises(ActionError, match="dtype"):
         vec.step({**acts, "a": [0.5, 0.5]})
