@@ -9,6 +9,7 @@ import pytest
 import seer
 from seer import PoolConfig
 from seer.errors import ActionError, ClosedError, ConfigError, SnapshotError, StateError
+from seer.vector.native_setup import choose_pool
 
 from .native_models import Crowd
 
@@ -565,10 +566,23 @@ def test_worlds_can_be_asked():
             vec.get_attr("nothing")
 
 
-def test_pool_says_what_runs_and_why():
+def test_pool_says_what_runs_and_why(monkeypatch):
     with seer.make_vec("uav_swarm", 2, drones=2) as vec:
         assert vec.pool.config.threads == 1
         assert "2 worlds of 4 entities" in vec.pool.explain() or "CPU" in vec.pool.explain()
+
+    def chosen(worlds, entities):
+        return choose_pool(None, worlds, entities).config
+
+    monkeypatch.setattr("seer.build.usable_cpus", lambda: 4)
+    assert chosen(2, 20).threads == 1
+    assert (chosen(2, 100).threads, chosen(2, 100).axis) == (2, "worlds")
+    assert (chosen(9, 9).threads, chosen(9, 9).axis) == (4, "worlds")
+    assert (chosen(2, 5000).threads, chosen(2, 5000).axis) == (4, "lanes")
+    assert (chosen(9, 5000).threads, chosen(9, 5000).axis) == (4, "worlds")
+    assert chosen(1, 100).axis == "lanes"
+    monkeypatch.setattr("seer.build.usable_cpus", lambda: 1)
+    assert chosen(100, 100).threads == 1
     with seer.make_vec("uav_swarm", 2, drones=2, pool=POOLS[1]) as vec:
         assert vec.pool.config is POOLS[1] and "asked" in vec.pool.explain()
     with seer.make_vec("uav_swarm", 2, drones=2, env_kwargs={"pool": POOLS[2]}) as vec:
