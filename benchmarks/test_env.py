@@ -8,9 +8,18 @@ import contextlib
 import os
 import statistics
 
+import pytest
+
 from benchmarks.peers.peer import GRADYSIM, VMAS, Peer
 from seer import PoolConfig, bench
-from seer.swarm_figures import Arrays, Dicts, dict_overhead, large_memory, large_time
+from seer.swarm_figures import (
+    Arrays,
+    Dicts,
+    dict_overhead,
+    large_memory,
+    large_time,
+    vector_overhead,
+)
 
 ROUNDS = 9
 GRADYSIM_MS = 94.5  # 1000 drones, median of several runs on a 2-core Zen 4 at 2.6 GHz
@@ -74,6 +83,13 @@ def test_env_dicts_against_bare_loop(measure):
 
 def test_env_many_worlds_against_vmas(measure):
     measure(many_worlds)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("layout", ["stacked", "flat", "dict"])
+def test_env_layouts_against_the_engine(measure, layout, copy):
+    config = PoolConfig(threads=min(2, CPUS), axis="worlds", spin_us=100)
+    measure(vector_overhead, layout, copy, config, ROUNDS)
 
 
 def test_env_large_swarm_time(measure):
