@@ -130,6 +130,7 @@ def draw(results: dict[str, Any], path: Path, title: str) -> None:
         axes.axhline(value, color="gray", ls=style, lw=1.2)
         axes.annotate(name, (0.01, value), xycoords=("axes fraction", "data"), va="bottom",
                       fontsize=8, color="dimgray")  # fmt: skip
+    axes.margins(y=0.08)
     axes.set(xlabel="agent steps, millions", ylabel="return, mean over agents", title=title)
     axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.06))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -72,6 +72,8 @@ class Agent(nn.Module):
 
     def __init__(self, observation_space: Any, action_space: Any, hidden: int) -> None:
         super().__init__()
+        if not isinstance(action_space, (spaces.Discrete, spaces.Box)):
+            raise TypeError(f"expected Discrete or Box actions, got {action_space}")
         inner = observation_space
         if isinstance(inner, spaces.Dict):
             inner = inner["observation"]

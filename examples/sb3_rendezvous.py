@@ -8,8 +8,10 @@ without colliding. The worlds are native: all of them are stepped by one call. T
 drone its own closeness (``shared=False``), whose mean over the drones is the return that the
 protocol scores. Results go to examples/results/sb3_rendezvous.json, the learning curve to docs/.
 
-Observations are divided by their spread (``VecNormalize``): a neighbour at the distance of a
-collision is at 0.03 of the sight, too small a number for a network to steer by.
+Two things matter. A rollout is a whole episode of each of a few worlds: all worlds begin together,
+so shorter rollouts of more worlds would show the policy one phase of the task at a time. And
+observations are divided by their spread (``VecNormalize``): a neighbour at the distance of a
+collision is at 0.03 of the sight, too small a number to steer by.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from seer.trainers import sb3
 
 NAME = "sb3_rendezvous"
 SCENARIO = "rendezvous-16-medium"
-WORLDS = 16
+WORLDS = 4
 STEPS = 2_000_000  # rows stepped: worlds x drones x steps, the dead included
 SETTINGS = {
-    "n_steps": 64, "batch_size": 2048, "n_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95,
+    "n_steps": 400, "batch_size": 2560, "n_epochs": 10, "gamma": 0.98, "gae_lambda": 0.95,
     "learning_rate": 1e-3, "net_arch": [64, 64], "log_std_init": -0.5,
 }  # fmt: skip
 
