@@ -70,3 +70,21 @@ class Crowd(seer.EventModel):
                 s.alive[i] = 0
             s.terminated[i] = 1
             s.why[i] = 1 + int(4.0 * draw / s.p.hazard)
+
+
+class Fragile(seer.EventModel):
+    """Fails where an action says so."""
+
+    groups = {"agent": 2}
+    agents = "agent"
+    step = 0.1
+    lookahead = 0.05
+
+    action = seer.action("f4", 1)
+    obs = seer.observation("f4", 1)
+
+    @seer.sweep(over="agent")
+    def act(ctx, s, i):
+        s.obs[i, 0] = s.obs[i, 0] + 1.0
+        if s.action[i, 0] > 0.5:
+            ctx.fail(7)

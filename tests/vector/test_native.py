@@ -8,10 +8,17 @@ import pytest
 
 import seer
 from seer import PoolConfig
-from seer.errors import ActionError, ClosedError, ConfigError, SnapshotError, StateError
+from seer.errors import (
+    ActionError,
+    ClosedError,
+    ConfigError,
+    FaultError,
+    SnapshotError,
+    StateError,
+)
 from seer.vector.native_setup import choose_pool
 
-from .native_models import Crowd
+from .native_models import Crowd, Fragile
 
 MODES = ("next_step", "same_step", "disabled")
 POOLS = (PoolConfig(1), PoolConfig(2, "worlds", share=True), PoolConfig(2, "lanes", share=True))
@@ -659,3 +666,49 @@ def test_what_is_native():
         seer.make_vec(Crowd(count=3), 2, count=4)
     with pytest.raises(ConfigError, match="drone"):
         seer.make_vec("uav_swarm", 2, drone=4)
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_fault_of_the_model_asks_for_a_reset_of_all(copy):
+    with seer.make_vec(Fragile, 3, layout="stacked", copy=copy) as vec:
+        vec.reset(seed=0)
+        good = {"agent": np.zeros((3, 2, 1), "f4")}
+        bad = {"agent": np.zeros((3, 2, 1), "f4")}
+        bad["agent"][1, 0] = 1.0
+        vec.step(good)
+        with pytest.raises(FaultError) as caught:
+            vec.step(bad)
+        assert caught.value.world == 1
+        with pytest.raises(StateError, match="failed"):
+            vec.step(good)
+        with pytest.raises(StateError, match="all environments"):
+            vec.reset(options={"reset_mask": np.array([True, False, False])})
+        obs, _ = vec.reset()
+        assert not obs["agent"].any()
+        obs, rewards, *_ = vec.step(good)
+        assert (obs["agent"] == 1.0).all()
+        assert not rewards["agent"].any()  # the model has no rewards
+
+
+def test_worlds_may_be_reset_a_few_at_a_time():
+    with seer.make_vec(Crowd, 3, layout="stacked", **CROWD) as vec:
+        some = np.array([True, False, True])
+        obs, _ = vec.reset(seed=4, options={"reset_mask": some})
+        assert vec.live.any(axis=1).tolist() == some.tolist()
+        assert (obs["agent"][1] == 1.0).all()
+        with pytest.raises(StateError, match="environments \\[1\\] have not been reset"):
+            vec.step(vec.sample_actions())
+        rest, _ = vec.reset(seed=4, options={"reset_mask": ~some})
+        whole, _ = vec.reset(seed=4)
+        np.testing.assert_array_equal(rest["agent"], whole["agent"])
+
+
+def test_a_window_for_one_world():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    vec = seer.make_vec("uav_swarm", 1, drones=2, render_mode="human", layout="stacked")
+    with pytest.warns(UserWarning, match="no window can be opened"):
+        vec.reset(seed=0)
+    vec.step(vec.sample_actions())
+    assert vec.render() == (None,)
+    vec.close()
