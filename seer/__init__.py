@@ -131,6 +131,10 @@ class _Package(ModuleType):
             value = getattr(value, name)
         super().__setattr__(name, value)
 
+    def __reduce__(self) -> Any:
+        # Picklers know plain modules only, and what a script defines may well use this one.
+        return importlib.import_module, (__name__,)
+
 
 sys.modules[__name__].__class__ = _Package
 

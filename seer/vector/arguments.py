@@ -57,6 +57,7 @@ class Arguments:
         self.autoreset = autoreset_name(self.autoreset)
         self.autoreset_options = _reset_options(self.autoreset_options)
         self.batch_size = _count("batch_size", self.batch_size, "environments")
+        self.groups = _groups(self.groups)
         self.dead = str(_choice("dead", self.dead, ("mask", "done_together")))
         self.max_agents = _count("max_agents", self.max_agents, "slots")
         if self.render_mode is not None and not isinstance(self.render_mode, str):
@@ -195,7 +196,10 @@ def _seconds(name: str, value: Any) -> float | None:
         raise ConfigError(
             f"make_vec({name}=…): expected a number of seconds, got {value!r} ({kind_of(value)})"
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
     if not (math.isfinite(number) and number > 0.0):
         raise ConfigError(
             f"make_vec({name}=…): expected a finite number of seconds above 0, got {number:g}; "
@@ -212,6 +216,15 @@ def _pool(value: Any) -> PoolConfig | ProcessConfig | None:
     raise ConfigError(
         "make_vec(pool=…): expected 'auto', a seer.PoolConfig (native worlds) or a "
         f"seer.vector.ProcessConfig (wrapped environments), got {value!r}"
+    )
+
+
+def _groups(value: Any) -> Any:
+    if value is None or isinstance(value, str | Mapping) or callable(value):
+        return value
+    raise ConfigError(
+        "make_vec(groups=…): expected None, 'spaces', 'all', 'each', a dict of group to agents, or "
+        f"a callable from agent to group, got {value!r}"
     )
 
 

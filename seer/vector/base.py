@@ -211,6 +211,7 @@ class Core:
                     f"{self._name}.async_reset: environment {int(busy[0])} is stepping; recv its "
                     "result first, or reset all"
                 )
+        self._status = "failed"  # until it has succeeded
         self._backend.send_reset(chosen, seeds, each)
         self._start(chosen)
         these = np.ones(self._count, np.bool_) if chosen is None else chosen

@@ -10,7 +10,7 @@ import threading
 
 from ..errors import NativeError
 from .child import UNKNOWN, Child, python
-from .forkserver import EXITED, MAX_FDS, RECORD, STARTED, open_pidfd
+from .forkserver import EXITED, MAX_FDS, RECORD, REQUEST, open_pidfd
 
 __all__ = ["Client"]
 
@@ -46,7 +46,7 @@ class Client:
                 os.close(caller)
         self._lock = threading.Lock()
         self._codes: dict[int, int] = {}
-        self._living: set[int] = set()
+        self._number = 0  # of the last request
         self._gone = False
 
     def start(self, ours: socket.socket, theirs: socket.socket, caller: int) -> Child:
@@ -54,15 +54,18 @@ class Client:
         fds = [theirs.fileno(), caller if caller >= 0 else theirs.fileno()]
         fds += [fd for fd in (1, 2) if _is_open(fd)]
         with self._lock:
-            socket.send_fds(self._sock, [b"f"], fds)
+            self._number += 1
+            socket.send_fds(self._sock, [REQUEST.pack(self._number)], fds)
             while True:
-                kind, pid, status, pidfd = self._record()
-                if kind == STARTED:
+                kind, pid, status, number, pidfd = self._record()
+                if kind == EXITED:
+                    self._codes[pid] = status
+                elif number == self._number:
                     break
-                self._codes[pid] = status
+                elif pidfd >= 0:  # of a start that was interrupted; its channel is closed
+                    os.close(pidfd)
             if pid < 0:
                 raise OSError(status, f"a worker can't be forked: {os.strerror(status)}")
-            self._living.add(pid)
         return _Served(pid, ours, pidfd, self)
 
     def exit_code(self, pid: int) -> int | None:
@@ -70,11 +73,13 @@ class Client:
         with self._lock:
             while not self._gone and select.select([self._sock], [], [], 0)[0]:
                 try:
-                    kind, other, status, _ = self._record()
+                    kind, other, status, _, pidfd = self._record()
                 except NativeError:
                     break
                 if kind == EXITED:
                     self._codes[other] = status
+                elif pidfd >= 0:  # as above
+                    os.close(pidfd)
             code = self._codes.pop(pid, None)
             if code is None and self._gone and not _runs(pid):
                 code = UNKNOWN
@@ -100,7 +105,7 @@ class Client:
         self._gone = True
         self._popen.returncode = 0  # or it would be waited for
 
-    def _record(self) -> tuple[int, int, int, int]:
+    def _record(self) -> tuple[int, int, int, int, int]:
         data, fds = b"", list[int]()
         while len(data) < RECORD.size:
             try:
@@ -114,8 +119,8 @@ class Client:
                     "the process that forks workers has ended "
                     f"(exit code {self._popen.poll()}); what it printed tells why"
                 )
-        kind, pid, status = RECORD.unpack(data)
-        return kind, pid, status, fds[0] if fds else -1
+        kind, pid, status, number = RECORD.unpack(data)
+        return kind, pid, status, number, fds[0] if fds else -1
 
 
 def _is_open(fd: int) -> bool:

@@ -4,8 +4,9 @@ A worker is a fork of it, and so starts in milliseconds and shares its memory. I
 multiprocessing's server: that one imports the caller's script anew, and its set-up belongs to
 the user. It ends with its caller.
 
-The caller sends one byte and the worker's descriptors; the server answers with what it did.
-Every record is (kind, process id, status).
+The caller sends the number of its request and the worker's descriptors; the server answers with
+what it did. Every record is (kind, process id, status, number of the request or 0): an answer that
+nobody waited for, since Ctrl-C came first, is not taken for the next one's.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import struct
 import sys
 from collections.abc import Callable
 
-__all__ = ["EXITED", "RECORD", "STARTED", "main", "reap"]
+__all__ = ["EXITED", "RECORD", "REQUEST", "STARTED", "main", "reap"]
 
-RECORD = struct.Struct("<qqq")
+REQUEST, RECORD = struct.Struct("<q"), struct.Struct("<qqqq")
 STARTED, EXITED = 1, 2
 MAX_FDS = 8
 
@@ -81,17 +82,18 @@ class _Server:
     def _start_one(self) -> bool:
         """Fork a worker; False when the caller has gone."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._control, 1, MAX_FDS)
+            data, fds, _, _ = socket.recv_fds(self._control, REQUEST.size, MAX_FDS)
         except OSError:
             return False
         if not data:
             return False
+        (number,) = REQUEST.unpack(data)
         sys.stdout.flush()
         sys.stderr.flush()
         try:
             pid = os.fork()
         except OSError as error:
-            self._tell(STARTED, -1, error.errno or 0)
+            self._tell(STARTED, -1, error.errno or 0, number)
             for fd in fds:
                 os.close(fd)
             return True
@@ -103,7 +105,7 @@ class _Server:
             os.setpgid(pid, pid)
         self._children.add(pid)
         pidfd = open_pidfd(pid)
-        self._tell(STARTED, pid, 0, pidfd)
+        self._tell(STARTED, pid, 0, number, pidfd)
         if pidfd >= 0:
             os.close(pidfd)
         return True
@@ -139,8 +141,8 @@ class _Server:
                 self._children.discard(pid)
                 self._tell(EXITED, pid, code)
 
-    def _tell(self, kind: int, pid: int, status: int, fd: int = -1) -> None:
-        record = RECORD.pack(kind, pid, status)
+    def _tell(self, kind: int, pid: int, status: int, number: int = 0, fd: int = -1) -> None:
+        record = RECORD.pack(kind, pid, status, number)
         with contextlib.suppress(OSError):  # the caller has gone: noticed in the loop
             socket.send_fds(self._control, [record], [fd] if fd >= 0 else [])
 

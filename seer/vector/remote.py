@@ -71,7 +71,9 @@ def unpack_error(data: bytes) -> BaseException:
     if error is None:
         error = RemoteError(f"{packed['type']}: {packed['text']}", type_name=packed["type"])
     _become_known(error)
-    error.__cause__ = WorkerTraceback(packed["traceback"])
+    # Not by assignment: an exception may allow no attribute to be set.
+    cause: Any = vars(BaseException)["__cause__"]
+    cause.__set__(error, WorkerTraceback(packed["traceback"]))
     return error
 
 
@@ -82,7 +84,7 @@ def _become_known(error: BaseException) -> None:
     for name in cls.__qualname__.split("."):
         known = getattr(known, name, None)
     if known is not cls and isinstance(known, type) and issubclass(known, BaseException):
-        with contextlib.suppress(TypeError):  # their instances are laid out differently
+        with contextlib.suppress(Exception):  # their instances are laid out differently
             error.__class__ = known
 
 

@@ -52,13 +52,18 @@ def go_on(vec, count):
         vec.send({a: np.zeros(2, int) for a in vec.agents}, infos["env_id"])
 
 
+def runs(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def gone(pids, within=5.0):
     """Whether processes end in time."""
     until = time.monotonic() + within
     while time.monotonic() < until:
-        left = [pid for pid in pids if psutil.pid_exists(pid)
-                and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE]  # fmt: skip
-        if not left:
+        if not any(map(runs, pids)):
             time.sleep(0.05)  # the last of its threads
             return True
         time.sleep(0.02)
