@@ -313,11 +313,12 @@ int32_t seer_result_publish(void *result, uint64_t number, void *tickets, void *
 int32_t seer_result_gather(void *collector, char *base, const uint64_t *where,
                            const uint64_t *wanted, uint32_t n, uint32_t count, seer_spin *spin,
                            int64_t timeout_ns, uint8_t *ready, uint32_t *urgent);
-/* Of n commands (n,) and results, `stride` bytes each, the one not done yet with the least number:
- * its index, or -1. */
+/* Of n commands (n,) and results, `stride` bytes each, the one with the least number that is greater
+ * than that of its result: its index, or -1. */
 int32_t seer_command_oldest(const char *commands, const char *results, uint64_t stride, uint32_t n);
 /* Start a thread that kills this process, and its process group if it leads one, when `caller`
- * becomes readable (a pidfd of a process that ended) or `channel` hangs up; -1 for either. */
+ * becomes readable (a pidfd of a process that ended) or `channel` hangs up; -1 for either.
+ * Returns 0, or the errno of what went wrong. */
 int32_t seer_watch(int32_t caller, int32_t channel);
 
 #ifdef __cplusplus

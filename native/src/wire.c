@@ -214,7 +214,8 @@ int32_t seer_command_oldest(const char *commands, const char *results, uint64_t 
         uint64_t command = seer_word_get(commands + k * sizeof(uint64_t)); /* [R2] */
         /* relaxed: the reader is the only one who writes it */
         uint64_t done = seer_load(&((seer_result *)(uintptr_t)(results + k * stride))->done, relaxed);
-        if (command != done && command < least) {
+        /* The caller may have answered itself, with a later number. */
+        if (command > done && command < least) {
             least = command;
             oldest = (int32_t)k;
         }
@@ -260,14 +261,15 @@ int32_t seer_watch(int32_t caller, int32_t channel)
     pthread_t thread;
     pthread_attr_t attributes;
     sigset_t all, before;
-    if (pthread_attr_init(&attributes)) return -SEER_ENOMEM;
+    int error = pthread_attr_init(&attributes);
+    if (error) return error;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, WATCH_STACK);
     /* Signals are for the process's own threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, watch, &w);
+    error = pthread_create(&thread, &attributes, watch, &w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    return error ? -SEER_ENOMEM : 0;
+    return error;
 }

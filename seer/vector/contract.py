@@ -7,7 +7,7 @@ them in group ``g``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,8 +30,15 @@ Kind = Literal["parallel", "aec", "gymnasium", "native"]
 Mode = Literal["next_step", "same_step", "disabled"]
 
 
+NOBODY = -1
+"""In the place of an environment's number: it is not known which one it was."""
+
+
 class EnvFailure(Exception):  # noqa: N818 - it carries an error, and never reaches a user
-    """An exception that environment number `env` raised; `__cause__` is that exception."""
+    """An exception that environment number `env` raised; `__cause__` is that exception.
+
+    What went wrong in a worker comes as one, too, with `NOBODY` where it is of no environment.
+    """
 
     def __init__(self, env: int, error: BaseException) -> None:
         super().__init__(env, error)
@@ -292,7 +299,11 @@ def _named(
     agents: list[str], spaces: Mapping[str, tuple[Any, Any]], groups: Any
 ) -> dict[str, list[str]]:
     if isinstance(groups, Mapping):
-        named = {str(name): list(members) for name, members in groups.items() if len(members)}
+        for name, members in groups.items():
+            if isinstance(members, str) or not isinstance(members, Iterable):
+                raise ConfigError(f"groups[{name!r}]: expected a list of agents, got {members!r}")
+        named = {str(name): list(members) for name, members in groups.items()}
+        named = {name: members for name, members in named.items() if members}
         listed = [agent for members in named.values() for agent in members]
         wrong = [a for a in listed if a not in agents] or [a for a in agents if a not in listed]
         if wrong or len(listed) != len(agents):

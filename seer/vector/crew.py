@@ -4,78 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
+import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._native import lib
-from ..errors import ClosedError, ConfigError, StateError, StepTimeoutError, WorkerDiedError
-from .channel import Channel, Gone
-from .child import Child
+from ..errors import ClosedError, ConfigError, StateError, StepTimeoutError
+from .channel import Gone
 from .contract import EnvFailure
 from .describe import EnvDescription
 from .launch import launch
+from .link import Link, these
 from .remote import dumps, loads, unpack_error
 from .surroundings import look_around, registrations
 from .wire import BUSY, Wire
 
-__all__ = ["START_LIMIT", "Crew", "Link"]
+__all__ = ["START_LIMIT", "Crew"]
 
 START_LIMIT = 60.0
 """How long environments may take to be made unless the vector's timeout is longer, s."""
 
 _MOST_RESTARTS, _RESTARTS_WITHIN = 3, 60.0
-
-
-class Link:
-    """A worker and what passes between it and the caller.
-
-    Attributes:
-        number: of the worker, from 0; its host is one more.
-        lo, hi: its environments.
-        dead: it has ended, or is given up and will be killed; `why` is the error that said so.
-        restarts: how often it was replaced.
-    """
-
-    def __init__(self, number: int, lo: int, hi: int) -> None:
-        self.number, self.host, self.lo, self.hi = number, number + 1, lo, hi
-        self.child: Child
-        self.channel: Channel
-        self.dead = True
-        self.why: Exception | None = None
-        self.restarts = 0
-        self.kept: dict[int, tuple[Any, ...]] = {}  # what came before it was asked for
-
-    @property
-    def envs(self) -> range:
-        """The numbers of its environments."""
-        return range(self.lo, self.hi)
-
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return not self.dead and not self.child.ended()
-
-    def died(self) -> WorkerDiedError:
-        """The error that says how it ended."""
-        self.dead = True
-        code = self.child.exit_code()
-        if code is None:
-            how = "has ended, nobody knows how"
-        elif code < 0:
-            name = _signal_name(-code)
-            how = f"was killed by signal {-code} ({name})"
-            if name == "SIGKILL":
-                how += ", as it is when memory runs out"
-        else:
-            how = f"ended with exit code {code}"
-        self.why = WorkerDiedError(
-            f"worker {self.number} (process {self.child.pid}), in which {these(self.envs)} lived, "
-            f"{how}",
-            worker=self.number, pid=self.child.pid, envs=tuple(self.envs), exitcode=code,
-        )  # fmt: skip
-        return self.why
 
 
 class Crew:
@@ -152,10 +103,7 @@ class Crew:
 
             main(channel_fd, caller_fd, factories)
 
-        link.child = launch(self._method, body)
-        link.channel = Channel(link.child.sock, link.alive)
-        link.dead = False
-        link.kept.clear()
+        link.begun(launch(self._method, body))
 
     def _set_up(self, link: Link) -> None:
         forked = self._method == "fork"
@@ -172,9 +120,9 @@ class Crew:
         }
         self._tell(link, dumps(set_up), beginning=True)
 
-    def _join(self, link: Link, seeds: Sequence[int | None] | None) -> None:
+    def _join(self, link: Link, before: Sequence[tuple[Any, ...]] | None) -> None:
         assert self._wire is not None
-        told = {**self._told, "host": link.host, "seeds": seeds}
+        told = {**self._told, "host": link.host, "before": before}
         self._tell(link, dumps(told), [self._wire.memory.fd], beginning=True)
 
     # ---- talking
@@ -187,7 +135,7 @@ class Crew:
         """
         assert self._wire is not None
         self.number += 1
-        data = dumps((self.number, name, *args))
+        data = _message(self.number, name, args)
         if link.dead:
             raise StateError(
                 f"worker {link.number}, with {these(link.envs)}, is gone; reset replaces it"
@@ -199,7 +147,7 @@ class Crew:
 
     def follow(self, link: Link, name: str, *args: Any) -> None:
         """Send a message that was counted and rung for already; there is no reply."""
-        self._tell(link, dumps((0, name, *args)))
+        self._tell(link, _message(0, name, args))
 
     def _tell(
         self, link: Link, data: bytes, fds: Sequence[int] = (), beginning: bool = False
@@ -211,7 +159,8 @@ class Crew:
         try:
             link.channel.send(data, until, fds)
         except Gone:
-            raise self.lost(link) from None
+            error = self.lost(link)
+            raise error from error.__cause__
         except TimeoutError:
             raise self.late([link]) from None
 
@@ -219,26 +168,28 @@ class Crew:
         """The answer to what was asked under this number.
 
         Raises:
-            EnvFailure: an environment raised.
-            Exception: what else went wrong in the worker.
+            EnvFailure: whatever was raised in the worker.
             WorkerDiedError: it ended instead.
             StepTimeoutError: it is not there by `until` (of `time.monotonic`).
         """
         while number not in link.kept:
             try:
-                got, *rest = loads(link.channel.recv(until))
+                link.listen(until)
             except Gone:
-                raise self.lost(link) from None
+                lost = self.lost(link)
+                if number in link.kept:  # it came with the last words
+                    break
+                raise lost from lost.__cause__
             except TimeoutError:
                 raise self.late([link]) from None
-            link.kept[got] = tuple(rest)
-        kind, *parts = link.kept.pop(number)
-        if kind != "error":
-            return parts[0]
-        env, packed = parts
+        kind, body = link.kept.pop(number)
+        if kind == "side":
+            return body
+        value = loads(body)
+        if kind == "ok":
+            return value
+        env, packed = value
         error = unpack_error(packed)
-        if env is None:
-            raise error
         raise EnvFailure(env, error) from error.__cause__
 
     def until(self) -> float | None:
@@ -300,14 +251,16 @@ class Crew:
         self._restarted.append(now)
         return True
 
-    def replace(self, link: Link, seeds: Sequence[int | None] | None) -> None:
+    def replace(self, link: Link, before: Sequence[tuple[Any, ...]]) -> None:
         """A new worker with new environments in the place of one that is gone.
 
         Args:
             link: its process is killed if it still runs.
-            seeds: for the first reset of each environment.
+            before: of each environment the seed for its first reset, how many episodes there
+                were before, less one, and the options of the last reset.
 
         Raises:
+            EnvFailure: whatever was raised in the worker.
             ConfigError: the new environments are not as the old ones.
         """
         assert self._wire is not None
@@ -320,7 +273,7 @@ class Crew:
             # Nothing that was asked of the old one is for the new one.
             for env in link.envs:
                 self._wire.forget(env)
-            self._join(link, seeds)
+            self._join(link, before)
             self.reply(link, 0, time.monotonic() + START_LIMIT)
         except BaseException:
             link.dead = True
@@ -358,43 +311,44 @@ class Crew:
             What environments raised while they were closed.
         """
         failures: list[EnvFailure] = []
-        if self.closed or self.foreign:
+        if self.foreign:
             return failures
-        self.closed = True
-        until = time.monotonic() + timeout
+        first, self.closed = not self.closed, True
+        try:
+            if first:
+                self._part(time.monotonic() + timeout, failures)
+        finally:  # also of who presses Ctrl-C
+            for link in self.links:
+                if hasattr(link, "child"):
+                    link.child.kill()
+            for link in self.links:
+                self._end(link)
+            if self._wire is not None:
+                self._wire.memory.close_fd()
+        return failures
+
+    def _part(self, until: float, failures: list[EnvFailure]) -> None:
+        """Ask every worker to end, and wait for those that do."""
         asked = []
         for link in self.links:
             if not link.dead:
-                with contextlib.suppress(Exception):  # whoever doesn't hear is killed below
+                with contextlib.suppress(Exception):  # whoever doesn't hear is killed
                     if self._wire is None:
                         self._tell(link, dumps(None))
                     else:
                         asked.append((link, self.ask(link, "close")))
         for link, number in asked:
-            with contextlib.suppress(Exception):
+            try:
                 for env, packed in self.reply(link, number, until):
                     failures.append(EnvFailure(env, unpack_error(packed)))
+            except EnvFailure as failure:
+                failures.append(failure)
+            except Exception:  # whoever doesn't answer is killed
+                pass
         for link in self.links:
             if not link.dead:
                 link.child.wait(max(0.1, until - time.monotonic()))
-            self._end(link)
-        if self._wire is not None:
-            self._wire.memory.close_fd()
-        return failures
 
 
-def these(envs: Sequence[int]) -> str:
-    """Environments by their numbers, for people."""
-    envs = sorted(envs)
-    if len(envs) == 1:
-        return f"environment {envs[0]}"
-    if len(envs) > 3 and envs[-1] - envs[0] == len(envs) - 1:
-        return f"environments {envs[0]} to {envs[-1]}"
-    return f"environments {', '.join(map(str, envs[:8]))}{', …' if len(envs) > 8 else ''}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
+def _message(number: int, name: str, args: Sequence[Any]) -> bytes:
+    return pickle.dumps((number, name, dumps(tuple(args))))

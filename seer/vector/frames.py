@@ -165,6 +165,21 @@ class Frame:
         self.take_objects(other)
         self.usual = False
 
+    def take_rows(self, other: Frame, envs: Array) -> None:
+        """Take over the values of some rows of another frame of this layout."""
+        for name in self.layout._fields:
+            source: Any = self.layout.view(other.root, name)
+            target: Any = self.layout.view(self.root, name)
+            if name in ("flags", "lives"):
+                target[:, envs] = source[:, envs]
+            else:
+                target[envs] = source[envs]
+        for mine, its in ((self.obs, other.obs), (self.final_obs, other.final_obs)):
+            for a, b in zip(mine or [], its or [], strict=True):
+                for x, y in zip(a, b, strict=True):
+                    if x.dtype == OBJECT:
+                        x[envs] = y[envs]
+
     def pick(self, envs: Array, into: FrameLayout) -> Frame:
         """The rows of some environments, as a frame of its own. Its side is empty."""
         out = into.new()

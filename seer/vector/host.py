@@ -184,6 +184,18 @@ class Host:
             raise EnvFailure(env, error) from error
         return side
 
+    def begin_again(self, frame: Frame, env: int) -> Side:
+        """The same, as an automatic reset does it.
+
+        Raises:
+            EnvFailure: it raised.
+        """
+        try:
+            options = self._options(self.cell(env))
+        except Exception as error:
+            raise EnvFailure(env, error) from error
+        return self.begin(frame, env, None, options)
+
     def _closely(
         self,
         frame: Frame,
@@ -393,13 +405,22 @@ class Host:
         return picture.copy() if isinstance(picture, np.ndarray) else picture
 
     def close(self) -> list[EnvFailure]:
-        """Close every environment once; what they raised meanwhile."""
+        """Close every environment once; what they raised meanwhile.
+
+        Raises:
+            BaseException: Ctrl-C, or an environment's own, when all are closed.
+        """
         failures = []
+        interrupt: BaseException | None = None
         for cell in self.cells:
             try:
                 cell.close()
             except Exception as error:
                 failures.append(EnvFailure(cell.index, error))
+            except BaseException as error:
+                interrupt = interrupt or error
+        if interrupt is not None:
+            raise interrupt
         return failures
 
 

@@ -13,12 +13,13 @@ from ..errors import ClosedError, ForkedError
 from ..hardware import usable_cpus
 from .config import ProcessConfig
 from .contract import EnvFailure, VecSpec
-from .crew import Crew, Link
+from .crew import Crew
 from .describe import EnvDescription, describe
 from .factory import construct, make_cell
 from .frames import FrameLayout
 from .host import Host
 from .launch import vectors
+from .link import Link
 from .serial import explained
 from .stepping import Stepping
 from .wire import Wire
@@ -102,7 +103,7 @@ class Process(Stepping):
             if isinstance(error, EnvFailure):
                 raise explained(error) from error.error.__cause__
             raise
-        self._links, self._closed = crew.links, False
+        self._links, self._closed, self._ended = crew.links, False, False
         self._begin_stepping(copy)
         vectors.add(self)
         self._finalizer = weakref.finalize(self, _close, crew, self._host)
@@ -167,24 +168,20 @@ class Process(Stepping):
 
     # ---- life and death
 
-    def _revive(self) -> None:
-        """Replace workers that are gone."""
-        for link in self._links:
-            if not link.alive():
-                self._crew.replace(link, self._seeds_anew(link) if self._restart else None)
-
     def close(self, timeout: float | None = None) -> None:
         """Close every environment once, and end the workers. May be called at any time, twice.
 
         Raises:
             Exception: the first thing that an environment raised when it was closed.
         """
-        if self._closed or self._pid != os.getpid():
+        if self._ended or self._pid != os.getpid():
             return
         self._closed = True
-        self._finalizer.detach()
         vectors.discard(self)
+        # Whoever interrupts this may call it again.
         failures = _close(self._crew, self._host, _CLOSING if timeout is None else timeout)
+        self._finalizer.detach()
+        self._ended = True
         if failures:
             raise explained(failures[0]) from failures[0].error.__cause__
 
@@ -202,7 +199,11 @@ def _close(crew: Crew, host: Host, timeout: float = _CLOSING) -> list[EnvFailure
     """Not a method: the finalizer must not hold the vector."""
     if crew.foreign:
         return []
-    failures = host.close()
+    try:
+        failures = host.close()
+    except BaseException:
+        crew.close(timeout)
+        raise
     failures += crew.close(timeout)
     return sorted(failures, key=lambda failure: failure.env)
 

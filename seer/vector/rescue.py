@@ -14,6 +14,7 @@ from .contract import FLAGGED, OBSERVED, REWARDED, Side, VecSpec
 from .describe import LONE
 from .frames import Frame
 from .leaves import OBJECT
+from .told import Told
 
 __all__ = ["rescue", "tell_restart"]
 
@@ -21,7 +22,7 @@ __all__ = ["rescue", "tell_restart"]
 def rescue(
     spec: VecSpec,
     frame: Frame,
-    last: Frame,
+    told: Told,
     envs: Sequence[int],
     renew: Callable[[list[int]], None],
     side: Side,
@@ -32,17 +33,18 @@ def rescue(
     Args:
         spec: of the vector.
         frame: what is written.
-        last: what the caller was told before; may be `frame`.
+        told: what the caller was told before.
         envs: the environments.
         renew: begins episodes in some of them and writes their rows.
         side: what arrays can't carry is added to it.
         restarts: how often the worker was replaced.
     """
     rows = np.asarray(envs, np.int64)
-    running = last.live[rows].any(axis=1)
+    running = told.running(rows)
     hit, rest = rows[running], rows[~running]
-    live = last.live[hit].copy()
-    obs = [[leaf[hit].copy() for leaf in leaves] for leaves in last.obs]
+    live = told.live(hit)
+    assert told.kept is not None
+    obs = [[leaf[hit].copy() for leaf in leaves] for leaves in told.kept.obs]
     for group, leaves in zip(spec.groups, obs, strict=True):
         absent = ~live[:, group.slots]
         for k, leaf in enumerate(leaves):
@@ -68,6 +70,7 @@ def rescue(
     frame.over[hit] = True
     frame.was_reset[hit] = False
     _tell_objects(spec, side, what, hit.tolist(), live, obs)
+    _tell_guests(side, what, hit.tolist(), told)
     if len(rest):  # their automatic reset was due
         renew(rest.tolist())
         frame.was_reset[rest] = spec.mode == "next_step"
@@ -81,6 +84,22 @@ def tell_restart(spec: VecSpec, side: Side, envs: Sequence[int], restarts: int) 
         if spec.kind == "gymnasium":
             infos = infos.setdefault(LONE, {})
         infos["worker_restarted"] = restarts
+
+
+def _tell_guests(side: Side, what: str, envs: list[int], told: Told) -> None:
+    """Agents that were not announced are cut off like the others."""
+    for env in envs:
+        guests = told.guests.get(env)
+        if guests is None:
+            continue
+        if guests.slots:
+            (side.slots if what == "obs" else side.final_slots)[env] = dict(guests.slots)
+        if guests.obs:
+            extras = side.extras.setdefault(env, {})
+            extras[what] = {name: seen for name, seen in guests.obs.items() if seen is not None}
+            extras["rewards"] = dict.fromkeys(guests.obs, 0.0)
+            extras["terminations"] = dict.fromkeys(guests.obs, False)
+            extras["truncations"] = dict.fromkeys(guests.obs, True)
 
 
 def _put(target: list[list[np.ndarray]], rows: np.ndarray, values: list[list[np.ndarray]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from ..types import Array, BoolArray
 from .cells import Cell
-from .contract import Actions, EnvFailure, Side, VecSpec
+from .contract import NOBODY, Actions, EnvFailure, Side, VecSpec
 from .frames import Frame, FrameLayout, FrameRing
 from .host import Host
+from .told import kept_frame
 
 __all__ = ["Serial"]
 
@@ -36,7 +38,9 @@ class Serial:
         self.spec, self.pool = spec, pool
         self.actions = Actions(spec)
         self._host = Host(spec, 0, cells)
-        self._ring = FrameRing(FrameLayout(spec), size=4 if copy else 2, copy=copy)
+        layout = FrameLayout(spec)
+        self._ring = FrameRing(layout, size=4 if copy else 2, copy=copy)
+        self._kept = kept_frame(layout, copy)
         self._waiting: deque[tuple[int, tuple[int | None, Any] | None]] = deque()
         self._picked: dict[int, FrameLayout] = {}
 
@@ -46,6 +50,9 @@ class Serial:
         self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
     ) -> Frame:
         """Begin episodes in the chosen environments, all by default; the others stay.
+
+        The rows of those that stay are as they were told; where autoreset is not disabled, as
+        the caller left them in the results before.
 
         Raises:
             Exception: whatever an environment raises, with a note that names it.
@@ -64,7 +71,9 @@ class Serial:
         try:
             frame.side = self._host.step(frame, self.actions)
         except EnvFailure as failure:
-            raise explained(failure) from None
+            raise explained(failure) from failure.error.__cause__
+        if self._kept is not None:
+            self._kept.become(frame)
         return self._ring.shown(frame)
 
     def _filled(self, frame: Frame, fill: Any) -> Frame:
@@ -73,6 +82,8 @@ class Serial:
         except EnvFailure as failure:
             raise explained(failure) from failure.error.__cause__
         frame.side = side
+        if self._kept is not None:
+            self._kept.become(frame)
         return self._ring.shown(frame)
 
     def _next(self, keep: bool = False) -> Frame:
@@ -80,7 +91,7 @@ class Serial:
         frame = self._ring.next()
         assert frame is not None  # private rings never run out
         if keep:
-            frame.become(last)
+            frame.become(self._kept or last)
         return frame
 
     # ---- one after the other
@@ -114,11 +125,24 @@ class Serial:
         layout = self._picked.setdefault(count, FrameLayout(self.spec, count))
         out = frame.pick(envs, layout)
         out.side = side
+        if self._kept is not None:
+            self._kept.take_rows(frame, envs)
         return envs, out
 
     def drain(self) -> None:
-        """Forget what waits."""
-        self._waiting.clear()
+        """Step what was sent, as workers have done by now, and forget it."""
+        if not self._waiting:
+            return
+        frame = self._next(keep=True)
+        waiting, self._waiting = self._waiting, deque()
+        for env, reset in waiting:
+            with contextlib.suppress(EnvFailure):  # nobody waits for its results
+                if reset is None:
+                    self._host.step(frame, self.actions, (env,))
+                else:
+                    self._host.begin(frame, env, *reset)
+        if self._kept is not None:
+            self._kept.become(frame)
 
     # ---- everything else
 
@@ -159,14 +183,16 @@ def explained(failure: EnvFailure) -> BaseException:
     The number is also its attribute ``env``, where it can be set.
     """
     error = failure.error
+    if failure.env == NOBODY:
+        return error
     note = f"(in environment {failure.env} of the vector)"
-    if note not in getattr(error, "__notes__", ()):
-        add = getattr(error, "add_note", None)
-        try:
+    try:
+        if note not in getattr(error, "__notes__", ()):
+            add = getattr(error, "add_note", None)
             if add is not None:
                 add(note)
             if getattr(error, "env", None) is None:
                 error.env = failure.env  # type: ignore[attr-defined]
-        except Exception:  # an exception with slots: its traceback still tells
-            pass
+    except Exception:  # an exception that takes no attributes: its traceback still tells
+        pass
     return error

@@ -18,11 +18,11 @@ from ..errors import ClosedError, StateError, WorkerDiedError
 from ..types import BoolArray
 from . import side as sides
 from .contract import EnvFailure, Side
-from .crew import Link
 from .frames import Frame, FrameRing
+from .link import Link
 from .rescue import rescue, tell_restart
-from .sending import SLICE_NS, Sending
-from .serial import explained
+from .sending import SLICE_NS, Sending, explaining
+from .told import Told, kept_frame, later
 from .wire import FAILED, SPILLED
 
 __all__ = ["Stepping"]
@@ -42,7 +42,7 @@ class Stepping(Sending):
         self._numbers[id(self._spare)] = count - 1
         self._plain = self.spec.batchable
         self._owed = 0  # number of the order that not all workers have answered
-        self._seeds: list[int | None] = [None] * self.spec.num_envs
+        self._told = Told(self.spec, kept_frame(wire.layout, copy, self._restart))
         self._where = wire.answer_where[1:].copy()
         self._wanted = np.zeros(workers, np.uint64)
         self._ready = np.zeros(workers, np.uint8)
@@ -50,10 +50,11 @@ class Stepping(Sending):
         self._c_where = ffi.cast("uint64_t *", ffi.from_buffer(self._where))
         self._c_wanted = ffi.cast("uint64_t *", ffi.from_buffer(self._wanted))
         self._c_ready = ffi.cast("uint8_t *", ffi.from_buffer(self._ready))
-        self._begin_sending()
+        self._begin_flights()
 
     # ---- all at once
 
+    @explaining
     def step(self) -> Frame:
         """Step, or automatically reset, every environment.
 
@@ -66,6 +67,9 @@ class Stepping(Sending):
         for link in self._links:
             if link.dead and not self._restart:
                 raise StateError("a worker is gone; reset replaces it") from link.why
+        if self._lost:  # not all environments do the same in this step
+            self.send(np.arange(self.spec.num_envs))
+            return self.recv(self.spec.num_envs)[1]
         frame = self._next()
         until = self._crew.until()
         number = self._order(frame)
@@ -76,18 +80,20 @@ class Stepping(Sending):
                 side = self._host.step(frame, self.actions)
             except EnvFailure as error:
                 failure = error
-        self._await(number, frame, side, until)
-        failure = self._collect(number, side, failure)
+        failure = _first(failure, self._await(number, frame, side, until))
+        failure = _first(failure, self._collect(number, frame, side))
         if failure is not None:
-            raise explained(failure) from failure.error.__cause__
+            raise failure
         return self._shown(frame, side, None)
 
+    @explaining
     def reset(
         self, chosen: BoolArray | None, seeds: Sequence[int | None], options: Sequence[Any]
     ) -> Frame:
         """Begin episodes in the chosen environments, all by default; the others stay.
 
-        Workers that are gone are replaced first.
+        Workers that are gone are replaced first. The rows of those that stay are as they were
+        told; where autoreset is not disabled, as the caller left them in the results before.
 
         Raises:
             Exception: whatever an environment raises, with a note that names it.
@@ -96,17 +102,18 @@ class Stepping(Sending):
         """
         self._must_be_usable()
         self.drain()
-        self._revive()
-        seeds = list(seeds)
-        self._note_seeds(chosen, seeds)
-        frame, last = self._next(), self._last
+        self._replace_dead(chosen)
+        begun: Any = range(self.spec.num_envs) if chosen is None else np.flatnonzero(chosen)
+        self._lost.difference_update(map(int, begun))
+        self._told.reset(chosen, seeds, options)
+        frame, last = self._next(), self._told.kept or self._last
         if chosen is not None:
             if last is not frame:
                 frame.become(last)
             self._quieten(frame, ~chosen)
         until = self._crew.until()
         asked = [
-            (link, self._ask_reset(link, frame, chosen, seeds, options))
+            (link, self._try_reset(link, frame, chosen, seeds, options))
             for link in self._links
             if chosen is None or chosen[link.lo : link.hi].any()
         ]
@@ -118,22 +125,55 @@ class Stepping(Sending):
             failure = error
         for link, number in asked:
             try:
-                try:
-                    data = self._crew.reply(link, number, until)
-                except WorkerDiedError:
-                    if not self._restart or not self._crew.may_restart():
-                        raise
-                    self._crew.replace(link, None)
-                    shifted = [None if s is None else s + (link.restarts << 32) for s in seeds]
-                    number = self._ask_reset(link, frame, chosen, shifted, options)
-                    data = self._crew.reply(link, number, self._crew.until())
-                    tell_restart(self.spec, side, link.envs, link.restarts)
+                data = None if number is None else self._reply_or_none(link, number, until)
+                while data is None:
+                    number = self._reset_anew(link, frame, chosen, seeds, options)
+                    until = self._crew.until()
+                    data = None if number is None else self._reply_or_none(link, number, until)
                 side.update(sides.loads(data))
+                if link.restarted:
+                    mine = link.envs if chosen is None else np.flatnonzero(chosen).tolist()
+                    mine = [env for env in mine if env in link.envs]
+                    tell_restart(self.spec, side, mine, link.restarts)
             except EnvFailure as error:
-                failure = error if failure is None or error.env < failure.env else failure
+                failure = _first(failure, error)
+            link.restarted = False
         if failure is not None:
-            raise explained(failure) from failure.error.__cause__
+            raise failure
+        self._told.begun(begun)
         return self._shown(frame, side, chosen)
+
+    def _reply_or_none(self, link: Link, number: int, until: float | None) -> Any:
+        """The answer; None: the worker has ended, and may be replaced."""
+        try:
+            return self._crew.reply(link, number, until)
+        except WorkerDiedError:
+            if not self._restart:
+                raise
+            return None
+
+    def _try_reset(
+        self, link: Link, frame: Frame, chosen: Any, seeds: Sequence[Any], options: Sequence[Any]
+    ) -> int | None:
+        """The number of the question; None: as above."""
+        try:
+            return self._ask_reset(link, frame, chosen, seeds, options)
+        except WorkerDiedError:
+            if not self._restart:
+                raise
+            return None
+
+    def _reset_anew(
+        self, link: Link, frame: Frame, chosen: Any, seeds: Sequence[Any], options: Sequence[Any]
+    ) -> int | None:
+        """In the place of a worker that ended meanwhile; as `_try_reset`."""
+        stays = np.zeros(link.hi - link.lo, np.bool_)
+        if chosen is not None:
+            stays = ~chosen[link.lo : link.hi]
+        self._replace(link, stays, count=True)
+        link.restarted = True
+        shifted = [later(seed, link.restarts) for seed in seeds]
+        return self._try_reset(link, frame, chosen, shifted, options)
 
     def _ask_reset(
         self, link: Link, frame: Frame, chosen: Any, seeds: Sequence[Any], options: Sequence[Any]
@@ -142,12 +182,6 @@ class Stepping(Sending):
         return self._crew.ask(
             link, "reset", self._numbers[id(frame)], chosen, seeds[rows], list(options[rows])
         )  # fmt: skip
-
-    def _note_seeds(self, chosen: BoolArray | None, seeds: list[int | None]) -> None:
-        """Remember what each environment was seeded with, for a restart."""
-        for env, seed in enumerate(seeds):
-            if seed is not None and (chosen is None or chosen[env]):
-                self._seeds[env] = seed
 
     # ---- orders
 
@@ -170,9 +204,12 @@ class Stepping(Sending):
                     crew.follow(link, "beside", mine)
         return number
 
-    def _await(self, number: int, frame: Frame, side: Side, until: float | None) -> None:
-        """Wait for every worker's answer."""
+    def _await(
+        self, number: int, frame: Frame, side: Side, until: float | None
+    ) -> EnvFailure | None:
+        """Wait for every worker's answer; the first failure of those that were replaced."""
         wire, count = self._wire, len(self._links)
+        failure: EnvFailure | None = None
         self._wanted[:] = number
         while True:
             have = lib.seer_result_gather(
@@ -181,27 +218,35 @@ class Stepping(Sending):
             )  # fmt: skip
             if have == count:
                 self._owed = 0
-                return
+                return failure
             if self._closed:
                 raise ClosedError("the vector was closed meanwhile")
             for link, ready in zip(self._links, self._ready.tolist(), strict=True):
                 if not ready and not link.alive():
-                    self._mourn(link, number, frame, side)
+                    failure = _first(failure, self._mourn(link, number, frame, side))
             if until is not None and time.monotonic() > until:
                 raise self._crew.late([
                     link for link, ready in zip(self._links, self._ready, strict=True) if not ready
                 ])  # fmt: skip
 
-    def _mourn(self, link: Link, number: int, frame: Frame, side: Side) -> None:
+    def _mourn(self, link: Link, number: int, frame: Frame, side: Side) -> EnvFailure | None:
         """A worker has ended in the midst of a step: an error, or another in its place."""
-        error = link.died()
-        if not self._restart or not self._crew.may_restart():
-            raise error
-        seeds = self._seeds_anew(link)
-        self._crew.replace(link, seeds)
-        side.update(self._rescue(link, frame, list(link.envs)))
+        failure: EnvFailure | None = None
+        while True:
+            if not self._restart or not self._crew.may_restart():
+                raise link.died()
+            try:
+                self._crew.replace(link, self._told.before(link.lo, link.hi, link.restarts + 1))
+                side.update(self._rescue(link, frame, list(link.envs)))
+            except WorkerDiedError:  # the new one has ended, too
+                continue
+            except EnvFailure as error:
+                failure = error
+            break
+        # There is an answer, though the worker didn't give it: nobody shall wait for it.
         self._wire.say(link.host, None, 0)
         self._wire.publish(link.host, None, number)
+        return failure
 
     def _rescue(self, link: Link, frame: Frame, envs: list[int]) -> Side:
         """Rows of environments that live in a new worker now."""
@@ -211,26 +256,24 @@ class Stepping(Sending):
             number = self._crew.ask(link, "renew", self._numbers[id(frame)], which)
             side.update(sides.loads(self._crew.reply(link, number, self._crew.until())))
 
-        rescue(self.spec, frame, self._last, envs, renew, side, link.restarts)
+        rescue(self.spec, frame, self._told, envs, renew, side, link.restarts)
         return side
 
-    def _seeds_anew(self, link: Link) -> list[int | None]:
-        """For the environments of the next worker in this place."""
-        more = (link.restarts + 1) << 32
-        return [None if s is None else s + more for s in self._seeds[link.lo : link.hi]]
-
-    def _collect(self, number: int, side: Side, failure: EnvFailure | None) -> EnvFailure | None:
+    def _collect(self, number: int, frame: Frame, side: Side) -> EnvFailure | None:
         """What the workers have to tell besides their rows; the first of the failures."""
         wire = self._wire
         told = wire.told()
         if told is None:
-            return failure
+            return None
+        failure: EnvFailure | None = None
         for link, (status, length) in zip(self._links, told, strict=True):
             if status in (FAILED, SPILLED):
                 try:
-                    side.update(sides.loads(self._crew.reply(link, number)))
+                    side.update(sides.loads(self._crew.reply(link, number, self._crew.until())))
                 except EnvFailure as error:
-                    failure = error if failure is None or error.env < failure.env else failure
+                    failure = _first(failure, error)
+                except WorkerDiedError:  # between the answer and what follows it
+                    failure = _first(failure, self._mourn(link, number, frame, side))
             elif length:
                 side.update(sides.loads(wire.get(link.host, None, length)))
         return failure
@@ -250,6 +293,7 @@ class Stepping(Sending):
         self._last = frame
         if not self._plain:
             self._place_objects(frame, side, chosen)
+        self._told.all(frame, side, chosen, frame is self._spare)
         return frame.copy() if frame is self._spare else self._ring.shown(frame)
 
     def _place_objects(self, frame: Frame, side: Side, chosen: BoolArray | None) -> None:
@@ -288,6 +332,11 @@ class Stepping(Sending):
         number, self._owed = self._owed, 0
         until = self._crew.until()
         wire = self._wire
+        if (wire.orders[:, 0] != number).any():
+            return  # it was not given
+        self._crew.number += 1
+        for bell in wire.bells:  # perhaps not all were rung
+            lib.seer_bell_ring(bell, self._crew.number)
         for link in self._links:
             where = wire.base + int(wire.answer_where[link.host])
             while link.alive() and lib.seer_word_get(where) != number:
@@ -298,3 +347,10 @@ class Stepping(Sending):
             if not link.dead and status in (FAILED, SPILLED):
                 with contextlib.suppress(Exception):  # of a step that nobody waits for now
                     self._crew.reply(link, number, until)
+
+
+def _first(one: EnvFailure | None, other: EnvFailure | None) -> EnvFailure | None:
+    """That of the least environment."""
+    if one is None or other is None:
+        return one or other
+    return other if other.env < one.env else one

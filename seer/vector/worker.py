@@ -10,19 +10,22 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import pickle
 import signal
 import socket
 import sys
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._native import check, ffi, lib
-from ..errors import ConfigError, ResultError
+from .._native import ffi, lib
+from ..errors import ConfigError, NativeError, ResultError
 from . import side as sides
 from .channel import Channel, Gone
-from .contract import EnvFailure, Side
+from .contract import NOBODY, EnvFailure, Side
 from .describe import describe
 from .factory import construct, make_cell
 from .host import Host
@@ -50,14 +53,23 @@ def main(
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)  # so that what it starts can be ended with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller
-    check(lib.seer_watch(caller_fd, channel_fd))
-    worker = _Worker(Channel(socket.socket(fileno=channel_fd)), factories)
-    with contextlib.suppress(Gone):
+    worker = _Worker(Channel(socket.socket(fileno=channel_fd)), caller_fd, factories)
+    code = 0
+    try:
         worker.run()
-    _leave()
+    except Gone:
+        pass
+    except BaseException as error:
+        worker.say_last(error)
+        code = 1
+        if not isinstance(error, SystemExit):
+            traceback.print_exc()
+        elif error.code is None or isinstance(error.code, int):
+            code = error.code or 0
+    _leave(code)
 
 
-def _leave() -> None:
+def _leave(code: int) -> None:
     """End without waiting for threads or processes that an environment left behind."""
     module = sys.modules.get("multiprocessing")
     if module is not None:
@@ -68,16 +80,17 @@ def _leave() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or its reader is
             stream.flush()
-    os._exit(0)
+    os._exit(code & 0xFF)
 
 
 class _Worker:
     def __init__(
-        self, channel: Channel, factories: Sequence[Callable[[], Any]] | None
+        self, channel: Channel, caller: int, factories: Sequence[Callable[[], Any]] | None
     ) -> None:  # fmt: skip
-        self._channel, self._factories = channel, factories
-        self._messages = 0
+        self._channel, self._caller, self._factories = channel, caller, factories
+        self._messages = self._seen = self._obeyed = 0
         self._begin: dict[int, tuple[int, Any, Any]] = {}  # resets to come
+        self._spoilt: BaseException | None = None  # what came with them can't be read
         self._open = True
 
     def run(self) -> None:
@@ -91,9 +104,11 @@ class _Worker:
                 continue
             seen = value
             self._hear()
-            if int(order[0]) == value and self._open:
-                self._obey(value)
-            else:
+            # The bell may have been rung since for something else.
+            if self._obeyed != (number := int(order[0])) <= value and self._open:
+                self._obeyed = number
+                self._obey(number)
+            if number != value:
                 self._work_off()
 
     # ---- set-up
@@ -102,6 +117,12 @@ class _Worker:
         """Make the environments and say what they are."""
         try:
             set_up = loads(self._channel.recv())
+            error = lib.seer_watch(self._caller, self._channel.fileno())
+            if error:
+                raise NativeError(
+                    "the thread that ends a worker with its caller can't be started: "
+                    f"{os.strerror(error)}"
+                )
             if self._factories is None:
                 settle(set_up["around"])
             np.random.seed()  # noqa: NPY002 - forks of one process must not draw the same
@@ -124,9 +145,9 @@ class _Worker:
                 if told[k].spaces == told[0].spaces:
                     told[k].spaces = told[0].spaces  # the same objects are sent once
             self._reply(0, told)
-        except Gone:
+        except (Gone, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:
             self._abandon()
             self._reply_error(0, error)
             return False
@@ -150,8 +171,9 @@ class _Worker:
             self.wire = wire = Wire(told["spec"], told["ranges"], told["frames"], fd)
             self.lo, self.hi = wire.ranges[host]
             cells = [make_cell(env, wire.spec, self.lo + k) for k, env in enumerate(self._envs)]
-            for cell, seed in zip(cells, told["seeds"] or (), strict=False):
+            for cell, (seed, episode, options) in zip(cells, told["before"] or (), strict=False):
                 _seed_first(cell, seed)
+                cell.episode, cell.last_options = episode, options
             self._host = Host(wire.spec, self.lo, cells)
             self._frames = [wire.frame(k) for k in range(told["frames"])]
             self._bell, self._order = wire.bells[host - 1], wire.orders[host - 1]
@@ -160,12 +182,13 @@ class _Worker:
             self._async_frame = self._frames[-1]
             # What was asked of a worker in whose place this one is was not asked of this one.
             self._messages = int(self._order[2])
+            self._obeyed = int(self._order[0])
             self._seen = int(lib.seer_bell_value(self._bell))
             trim()
             self._reply(0, None)
-        except Gone:
+        except (Gone, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:
             self._abandon()
             self._reply_error(0, error)
             return False
@@ -177,6 +200,7 @@ class _Worker:
         """Step every environment into the frame that the order names."""
         frame = self._frames[int(self._order[1])]
         try:
+            self._check_spoilt()
             if self._one_by_one:
                 side = Side()
                 for env in range(self.lo, self.hi):
@@ -185,7 +209,9 @@ class _Worker:
             else:
                 side = self._host.step(frame, self.wire.actions)
             self._answer(None, number, sides.dumps(side) if side else b"")
-        except Exception as error:
+        except (Gone, SystemExit):
+            raise
+        except BaseException as error:
             self._answer_error(None, number, error)
         if self.wire.actions.side:
             self.wire.actions.side.clear()
@@ -205,12 +231,15 @@ class _Worker:
             try:
                 side = self._do(env, number)
                 self._answer(env, number, sides.dumps(side) if side else b"")
-            except Exception as error:
+            except (Gone, SystemExit):
+                raise
+            except BaseException as error:
                 self._answer_error(env, number, error)
             wire.actions.side.pop(env, None)
 
     def _do(self, env: int, number: int) -> Side:
         frame = self._async_frame
+        self._check_spoilt()
         if env in self._begin and self._begin[env][0] == number:
             _, seed, options = self._begin.pop(env)
             return self._host.begin(frame, env, seed, options)
@@ -220,12 +249,17 @@ class _Worker:
         fits = self.wire.put(self.host, env, data)
         self.wire.publish(self.host, env, number, urgent=not fits)
         if not fits:
-            self._channel.send(dumps((number, "side", data)))
+            self._send(number, "side", data)
 
-    def _answer_error(self, env: int | None, number: int, error: Exception) -> None:
+    def _answer_error(self, env: int | None, number: int, error: BaseException) -> None:
         self.wire.say(self.host, env, FAILED)
         self.wire.publish(self.host, env, number, urgent=True)
-        self._reply_error(number, error)
+        self._reply_error(number, error, env)
+
+    def _check_spoilt(self) -> None:
+        error, self._spoilt = self._spoilt, None
+        if error is not None:
+            raise error
 
     # ---- messages
 
@@ -236,13 +270,17 @@ class _Worker:
             return False
         while self._messages != sent and self._open:
             self._messages += 1
-            number, name, *args = loads(self._channel.recv())
+            number, name, body = pickle.loads(self._channel.recv())
             try:
-                getattr(self, f"_on_{name}")(number, *args)
-            except Gone:
+                # Apart: what the user sends may be impossible to load.
+                getattr(self, f"_on_{name}")(number, *loads(body))
+            except (Gone, SystemExit):
                 raise
-            except Exception as error:
-                self._reply_error(number, error)
+            except BaseException as error:
+                if name in ("begin", "beside"):  # told by the answer to what it belongs to
+                    self._spoilt = error
+                else:
+                    self._reply_error(number, error)
         return True
 
     def _on_reset(
@@ -252,14 +290,14 @@ class _Worker:
         side = self._host.reset(
             self._frames[frame], chosen, [*before, *seeds], [*before, *options]
         )  # fmt: skip
-        self._reply(number, sides.dumps(side))
+        self._send(number, "side", sides.dumps(side))
 
     def _on_renew(self, number: int, frame: int, envs: Sequence[int]) -> None:
         """First episodes in the place of those that another worker's end cut off."""
         side = Side()
         for env in envs:
-            side.update(self._host.begin(self._frames[frame], env, None, None))
-        self._reply(number, sides.dumps(side))
+            side.update(self._host.begin_again(self._frames[frame], env))
+        self._send(number, "side", sides.dumps(side))
 
     def _on_begin(self, number: int, resets: dict[int, tuple[int, Any, Any]]) -> None:
         self._begin.update(resets)
@@ -302,12 +340,21 @@ class _Worker:
         return out
 
     def _reply(self, number: int, value: Any) -> None:
-        self._channel.send(dumps((number, "ok", value)))
+        self._send(number, "ok", dumps(value))
 
-    def _reply_error(self, number: int, error: Exception) -> None:
-        env = error.env if isinstance(error, EnvFailure) else None
-        original = error.error if isinstance(error, EnvFailure) else error
-        self._channel.send(dumps((number, "error", env, pack_error(original))))
+    def _reply_error(self, number: int, error: BaseException, env: int | None = None) -> None:
+        if isinstance(error, EnvFailure):
+            env, error = error.env, error.error
+        self._send(number, "error", dumps((NOBODY if env is None else env, pack_error(error))))
+
+    def _send(self, number: int, kind: str, body: bytes, until: float | None = None) -> None:
+        self._channel.send(pickle.dumps((number, kind, body)), until)
+
+    def say_last(self, error: BaseException) -> None:
+        """Tell the caller why the process ends; nobody asked for that."""
+        with contextlib.suppress(Exception):  # it will be told of the end in any case
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            self._send(0, "end", text.encode(), time.monotonic() + 1.0)
 
 
 def _unpacked(data: bytes) -> Any:
