@@ -14,10 +14,11 @@ import numpy as np
 
 from ..errors import ActionError
 from ..types import Array
-from .base import Core, missing
+from .base import Core
 from .contract import Group
 from .infos import copy_info
 from .leaves import OBJECT, Leaf
+from .legal import missing
 from .quick import ready_actions
 from .serial import Serial
 from .spaces import unknown_agent
