@@ -7,11 +7,11 @@ import os
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .._native import lib
-from ..errors import ClosedError, ConfigError, StateError, StepTimeoutError
+from ..errors import ClosedError, ConfigError, StateError, StepTimeoutError, WorkerDiedError
 from .channel import Gone
 from .contract import EnvFailure
 from .describe import EnvDescription
@@ -53,6 +53,7 @@ class Crew:
         self._factories, self._method, self._threads = list(factories), method, threads
         self._cpus, self._timeout = cpus, timeout
         self.links = [Link(k, lo, hi) for k, (lo, hi) in enumerate(ranges[1:])]
+        self.owing: set[Link] = set()  # a message, perhaps
         self.number = 0  # counts everything that is asked of anybody
         self.closed = False
         self._wire: Wire | None = None
@@ -135,19 +136,40 @@ class Crew:
         """
         assert self._wire is not None
         self.number += 1
-        data = _message(self.number, name, args)
+        number, place = self.number, int(self._wire.orders[link.number, 2]) + 1
+        data = _message(number, name, args, place)
         if link.dead:
             raise StateError(
                 f"worker {link.number}, with {these(link.envs)}, is gone; reset replaces it"
             ) from link.why
-        self._wire.orders[link.number, 2] += 1
-        lib.seer_bell_ring(self._wire.bells[link.number], self.number)
-        self._tell(link, data)
-        return self.number
+        with self.announcing([link]):
+            self._wire.orders[link.number, 2] = place
+            lib.seer_bell_ring(self._wire.bells[link.number], number)
+            self._tell(link, data)
+        return number
 
     def follow(self, link: Link, name: str, *args: Any) -> None:
         """Send a message that was counted and rung for already; there is no reply."""
-        self._tell(link, _message(0, name, args))
+        assert self._wire is not None
+        self._tell(link, _message(0, name, args, int(self._wire.orders[link.number, 2])))
+
+    @contextlib.contextmanager
+    def announcing(self, links: Sequence[Link]) -> Iterator[None]:
+        """Messages are counted before they are sent; Ctrl-C may come in between."""
+        try:
+            yield
+        except BaseException:
+            self.owing.update(links)
+            raise
+
+    def make_good(self) -> None:
+        """Let nobody wait for a message that was announced and perhaps not sent."""
+        while self.owing:
+            link = next(iter(self.owing))
+            if not link.dead:
+                with contextlib.suppress(WorkerDiedError):  # noticed by whoever waits for it
+                    self.follow(link, "nothing")
+            self.owing.discard(link)
 
     def _tell(
         self, link: Link, data: bytes, fds: Sequence[int] = (), beginning: bool = False
@@ -350,5 +372,5 @@ class Crew:
                 link.child.wait(max(0.1, until - time.monotonic()))
 
 
-def _message(number: int, name: str, args: Sequence[Any]) -> bytes:
-    return pickle.dumps((number, name, dumps(tuple(args))))
+def _message(number: int, name: str, args: Sequence[Any], place: int) -> bytes:
+    return pickle.dumps((number, name, dumps(tuple(args)), place))

@@ -193,6 +193,8 @@ class Process(Stepping):
             )
         if self._closed:
             raise ClosedError("the vector is closed; make a new one")
+        if self._crew.owing:
+            self._crew.make_good()
 
 
 def _close(crew: Crew, host: Host, timeout: float = _CLOSING) -> list[EnvFailure]:

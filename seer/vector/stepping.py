@@ -193,12 +193,12 @@ class Stepping(Sending):
         wire.orders[:, 1] = self._numbers[id(frame)]
         wire.orders[:, 0] = number
         beside = self.actions.side
-        if beside:
-            wire.orders[:, 2] += 1
-        for bell in wire.bells:
-            lib.seer_bell_ring(bell, number)
-        if beside:
-            for link in self._links:
+        with crew.announcing(self._links) if beside else contextlib.nullcontext():
+            if beside:
+                wire.orders[:, 2] += 1
+            for bell in wire.bells:
+                lib.seer_bell_ring(bell, number)
+            for link in self._links if beside else ():
                 mine = {env: acts for env, acts in beside.items() if link.lo <= env < link.hi}
                 with contextlib.suppress(WorkerDiedError):  # noticed in the wait for it
                     crew.follow(link, "beside", mine)
@@ -323,6 +323,7 @@ class Stepping(Sending):
 
     def drain(self) -> None:
         """Wait for what is in flight, and forget it."""
+        self._crew.make_good()
         if self._owed:
             self._finish_owed()
         self._drain_sent()

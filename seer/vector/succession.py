@@ -64,7 +64,13 @@ class Succession(Flights):
             self._restart and self._crew.may_restart()
         ):
             raise link.error()
-        self._crew.replace(link, self._told.before(link.lo, link.hi, link.restarts + 1))
+        while True:
+            try:
+                self._crew.replace(link, self._told.before(link.lo, link.hi, link.restarts + 1))
+                break
+            except WorkerDiedError:  # so soon
+                if not self._restart or not self._crew.may_restart():
+                    raise
         envs = np.arange(link.lo, link.hi)
         if self._restart:
             self._lost.update(envs[stays & ~missing].tolist())

@@ -471,6 +471,26 @@ def test_an_order_is_not_missed_when_the_bell_is_rung_again():
         assert lib.seer_word_get(word) == number
 
 
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_message_that_was_interrupted_is_not_waited_for(sent):
+    with vector(2, {"workers": 1}) as vec:
+        vec.reset(seed=0)
+        crew, tell = vec._backend._crew, vec._backend._crew._tell
+
+        def interrupted(*args):
+            if sent:
+                tell(*args)
+            raise KeyboardInterrupt
+
+        crew._tell = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            vec.call("called")
+        crew._tell = tell
+        assert step(vec)[1]["a_0"].tolist() == [1.0] * 2
+        assert vec.call("called", 3) == (0, 3)
+        assert step(vec)[1]["a_0"].tolist() == [2.0] * 2
+
+
 @pytest.mark.parametrize("where", ["caller", "worker"])
 def test_a_close_that_was_interrupted_leaves_nobody(where):
     share = "pool=seer.vector.ProcessConfig(1)" if where == "caller" else "workers=2"
