@@ -14,14 +14,14 @@ import numpy as np
 
 from ..errors import ResultError, StateError
 from ..types import Array, BoolArray
-from .cells import Cell, Outcome
-from .cells import number as number_of
-from .contract import FLAGGED, INFORMED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
+from .cells import Cell
+from .contract import FLAGGED, OBSERVED, REWARDED, Actions, EnvFailure, Side, VecSpec
 from .frames import Frame
 from .infos import copy_info
 from .outgoing import ActionRows
-from .pack import quick_format, stack
+from .pack import flattened, quick_format, stack
 from .quick import Quick, pack_in_c
+from .rows import RowWriter, quieten
 from .turns import TurnRows
 
 __all__ = ["Host"]
@@ -44,6 +44,7 @@ class Host:
         self._formats = [[quick_format(x) for x in g.observation.leaves] for g in spec.groups]
         self._names, self._count = list(spec.agents), len(spec.agents)
         self._head: Array | None = None
+        self._rows = RowWriter(spec)
         self._quick = Quick(spec, len(self.cells))
         self._quickly = (
             spec.kind in ("parallel", "gymnasium") and spec.batchable and not spec.reserved
@@ -128,7 +129,7 @@ class Host:
             if group.observation.single:
                 parts: list[Any] = [mine]
             else:
-                flat = _flattened(group, mine, envs)
+                flat = flattened(group, mine, envs)
                 parts = [[one[k] for one in flat] for k in range(len(group.observation.leaves))]
             for k, (leaf, values, target) in enumerate(
                 zip(group.observation.leaves, parts, frame.obs[g], strict=True)
@@ -161,11 +162,11 @@ class Host:
         for cell in self.cells:
             env = cell.index
             if chosen is not None and not chosen[env]:
-                _quieten(frame, env)
+                quieten(frame, env)
                 continue
             try:
                 outcome = cell.reset(seeds[env], options[env])
-                self._write(frame, cell, outcome, side, before=(), was_reset=False)
+                self._rows.write(frame, cell, outcome, side, before=(), was_reset=False)
             except Exception as error:
                 raise EnvFailure(env, error) from error
         return side
@@ -179,7 +180,7 @@ class Host:
         side, cell = Side(), self.cell(env)
         try:
             outcome = cell.reset(seed, options)
-            self._write(frame, cell, outcome, side, before=(), was_reset=False)
+            self._rows.write(frame, cell, outcome, side, before=(), was_reset=False)
         except Exception as error:
             raise EnvFailure(env, error) from error
         return side
@@ -213,7 +214,7 @@ class Host:
                     f"{mode})"
                 )
             outcome = cell.reset(None, self._options(cell))
-            self._write(frame, cell, outcome, side, before=(), was_reset=True)
+            self._rows.write(frame, cell, outcome, side, before=(), was_reset=True)
             return
         before = list(cell.live)
         slots = [cell.slot(agent) for agent in before]
@@ -223,11 +224,11 @@ class Host:
             outcome = cell.settle(result)
         if self._turns is not None and self._turns.takes(cell, slots[0], outcome, side):
             return
-        self._write(frame, cell, outcome, side, before=before)
+        self._rows.write(frame, cell, outcome, side, before=before)
         if mode == "same_step" and frame.over[env]:
-            self._keep_last(frame, cell, outcome, side)
+            self._rows.keep_last(frame, cell, outcome, side)
             outcome = cell.reset(None, self._options(cell))
-            self._write_first(frame, cell, outcome, side)
+            self._rows.write_first(frame, cell, outcome, side)
 
     def _options(self, cell: Cell) -> Any:
         options = self.spec.options
@@ -236,147 +237,6 @@ class Host:
         if callable(options):
             return options(cell.index, cell.episode + 1)
         return options
-
-    def _write(
-        self, frame: Frame, cell: Cell, out: Outcome, side: Side, before: Sequence[str],
-        was_reset: bool = False,
-    ) -> None:  # fmt: skip
-        """One environment's row."""
-        row, name = cell.index, self.spec.slot
-        seen = frame.seen[row]
-        seen[:] = 0
-        frame.flags[:, row] = False
-        frame.lives[:, row] = False
-        frame.reward[row] = 0.0
-        frame.over[row] = cell.over
-        frame.was_reset[row] = was_reset
-        extras: dict[str, dict[str, Any]] = {}
-        for what, flags, target in (
-            ("terminations", out.terminations, frame.terminated),
-            ("truncations", out.truncations, frame.truncated),
-        ):
-            for agent, flag in flags.items():
-                slot = name.get(agent)
-                if slot is None and (slot := cell.slot(agent)) is None:
-                    extras.setdefault(what, {})[agent] = flag
-                    continue
-                seen[slot] |= FLAGGED
-                if flag:
-                    target[row, slot] = True
-        for agent, reward in out.rewards.items():
-            slot = name.get(agent)
-            if slot is None and (slot := cell.slot(agent)) is None:
-                extras.setdefault("rewards", {})[agent] = number_of(reward, row, agent)
-                continue
-            seen[slot] |= REWARDED
-            frame.reward[row, slot] = number_of(reward, row, agent)
-        self._observe(frame.obs, "obs", seen, cell, out.obs, side, extras)
-        self._inform(cell, out.infos, seen, side.infos)
-        self._enliven(frame, cell, extras)
-        for agent in before:
-            slot = cell.slot(agent)
-            if slot is not None:
-                frame.acted[row, slot] = True
-        if extras:
-            side.extras[row] = extras
-        if cell.assigned:
-            side.slots[row] = dict(cell.assigned)
-
-    def _enliven(self, frame: Frame, cell: Cell, extras: dict[str, dict[str, Any]]) -> None:
-        row = cell.index
-        frame.turn[row] = cell.turn
-        for agent in cell.live:
-            slot = cell.slot(agent)
-            if slot is None:
-                extras.setdefault("live", {})[agent] = True
-            else:
-                frame.live[row, slot] = True
-
-    def _observe(
-        self, target: Any, what: str, seen: Any, cell: Cell, obs: Any, side: Side,
-        extras: dict[str, dict[str, Any]],
-    ) -> None:  # fmt: skip
-        """The observations of one environment into its row, and fillers for who has none."""
-        row, spec = cell.index, self.spec
-        mine: list[tuple[list[int], list[Any], list[str]]] = [([], [], []) for _ in spec.groups]
-        for agent, value in obs.items():
-            slot = cell.slot(agent)
-            if slot is None:
-                extras.setdefault(what, {})[agent] = copy_info(value)
-                continue
-            seen[slot] |= OBSERVED
-            g, k = spec.where[slot]
-            mine[g][0].append(k)
-            mine[g][1].append(value)
-            mine[g][2].append(agent)
-        for g, (group, (places, values, agents)) in enumerate(zip(spec.groups, mine, strict=True)):
-            absent = len(places) < len(group)
-            flat = _flattened(group, values, [row] * len(values), agents) if values else []
-            for k, leaf in enumerate(group.observation.leaves):
-                if absent:
-                    target[g][k][row] = group.fillers[k]
-                if not values:
-                    continue
-                parts = [one[k] for one in flat]
-                if leaf.dtype == object:
-                    cells = side.objects.setdefault((what, g, k), {})
-                    for place_, part in zip(places, parts, strict=True):
-                        cells[row, place_] = target[g][k][row, place_] = copy_info(part)
-                else:
-                    stack(leaf, parts, target[g][k][row], places, [row] * len(parts), agents)
-
-    def _inform(self, cell: Cell, infos: Any, seen: Any, into: dict[int, dict[str, Any]]) -> None:
-        if not infos:
-            return
-        slots = self.spec.slot
-        kept = {}
-        for agent, info in infos.items():
-            slot = slots.get(agent, cell.assigned.get(agent))
-            if slot is not None:
-                seen[slot] |= INFORMED
-            if info:
-                kept[agent] = copy_info(info)
-        if kept:
-            into[cell.index] = kept
-
-    def _keep_last(self, frame: Frame, cell: Cell, out: Outcome, side: Side) -> None:
-        """What an episode ended with, before its environment is reset in the same step."""
-        env = cell.index
-        assert frame.final_obs is not None
-        for finals, obs in zip(frame.final_obs, frame.obs, strict=True):
-            for final, now in zip(finals, obs, strict=True):
-                final[env] = now[env]
-        frame.final_seen[env] = frame.seen[env]
-        if cell.assigned:
-            side.final_slots[env] = dict(cell.assigned)
-            side.slots.pop(env, None)
-        for (what, g, k), cells in list(side.objects.items()):
-            if what == "obs":
-                moved = {at: cells.pop(at) for at in list(cells) if at[0] == env}
-                side.objects.setdefault(("final_obs", g, k), {}).update(moved)
-        if env in side.infos:
-            side.final_infos[env] = side.infos.pop(env)
-        extras = side.extras.get(env)
-        if extras and "obs" in extras:
-            extras["final_obs"] = extras.pop("obs")
-        if self.spec.has_state:
-            side.final_state[env] = np.array(cell.env.state())
-
-    def _write_first(self, frame: Frame, cell: Cell, out: Outcome, side: Side) -> None:
-        """The new episode's observation into a row whose rewards and flags are the old one's."""
-        row = cell.index
-        seen = frame.seen[row]
-        seen &= REWARDED | FLAGGED
-        extras = side.extras.get(row, {})
-        extras.pop("live", None)
-        frame.live[row] = False
-        self._observe(frame.obs, "obs", seen, cell, out.obs, side, extras)
-        self._inform(cell, out.infos, seen, side.infos)
-        self._enliven(frame, cell, extras)
-        if extras:
-            side.extras[row] = extras
-        if cell.assigned:
-            side.slots[row] = dict(cell.assigned)
 
     # ---- everything else
 
@@ -437,38 +297,6 @@ def _guarded(env: int, act: Callable[..., Any], *args: Any) -> None:
 
 def _kept(infos: Any) -> dict[str, Any]:
     return {agent: copy_info(info) for agent, info in infos.items() if info}
-
-
-def _flattened(
-    group: Any, values: Sequence[Any], envs: Sequence[int], agents: Sequence[str] | None = None
-) -> list[Any]:
-    """The leaves of observations; names whose observation is built otherwise."""
-    flatten = group.observation.flatten
-    try:
-        return [flatten(value) for value in values]
-    except (IndexError, KeyError, TypeError):
-        pass
-    agents = agents or group.agents
-    for at, value in enumerate(values):
-        try:
-            flatten(value)
-        except (IndexError, KeyError, TypeError) as error:
-            env, agent = envs[at * len(envs) // len(values)], agents[at % len(agents)]
-            raise ResultError(
-                f"environment {env}, agent {agent!r}: an observation of "
-                f"{group.observation.space} was expected, got {value!r} ({error!r})",
-                env=env, agent=agent,
-            ) from None  # fmt: skip
-    raise AssertionError("unreachable")
-
-
-def _quieten(frame: Frame, row: int) -> None:
-    """The row of an environment that a reset leaves alone."""
-    frame.flags[:, row] = False
-    frame.acted[row] = False
-    frame.reward[row] = 0.0
-    frame.over[row] = False
-    frame.was_reset[row] = False
 
 
 def _attribute(env: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from ..types import Array
 from .leaves import Leaf
 from .quick import pack_in_c
 
-__all__ = ["quick_format", "stack"]
+__all__ = ["flattened", "quick_format", "stack"]
 
 
 def quick_format(leaf: Leaf) -> str:
@@ -93,3 +93,26 @@ def _stack_slowly(
 
 def _at(leaf: Leaf) -> str:
     return "".join(f"[{key!r}]" for key in leaf.path)
+
+
+def flattened(
+    group: Any, values: Sequence[Any], envs: Sequence[int], agents: Sequence[str] | None = None
+) -> list[Any]:
+    """The leaves of observations; names whose observation is built otherwise."""
+    flatten = group.observation.flatten
+    try:
+        return [flatten(value) for value in values]
+    except (IndexError, KeyError, TypeError):
+        pass
+    agents = agents or group.agents
+    for at, value in enumerate(values):
+        try:
+            flatten(value)
+        except (IndexError, KeyError, TypeError) as error:
+            env, agent = envs[at * len(envs) // len(values)], agents[at % len(agents)]
+            raise ResultError(
+                f"environment {env}, agent {agent!r}: an observation of "
+                f"{group.observation.space} was expected, got {value!r} ({error!r})",
+                env=env, agent=agent,
+            ) from None  # fmt: skip
+    raise AssertionError("unreachable")
