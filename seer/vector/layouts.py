@@ -59,7 +59,8 @@ class VectorEnv(Core):
                 some. It is not changed.
 
         Returns:
-            Observations and infos.
+            Observations and infos. The rows of those that are not reset are as they were; unless
+            autoreset is disabled, with what was written into the last results meanwhile.
         """
         shown: tuple[Any, Any] = self._present_reset(self._reset(seed, options))
         return shown
