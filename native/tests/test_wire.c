@@ -160,6 +160,21 @@ static void processes(void)
     munmap(w, sizeof *w);
 }
 
+static void what_the_caller_has_answered_itself_is_not_done(void)
+{
+    wire *w = zeros(sizeof(wire) + SEER_WIRE_APART);
+    wire *at = (wire *)(((uintptr_t)w + SEER_WIRE_APART - 1) / SEER_WIRE_APART * SEER_WIRE_APART);
+    seer_word_put(&at->command[0], 7);
+    seer_word_put(&at->command[1], 5);
+    seer_result_publish(at->worker[0].result[1], 9, at->tickets, at->collector, 0);
+    EQUAL(seer_command_oldest((char *)at->command, at->worker[0].result[0], SEER_RESULT_BYTES, 2), 0,
+          "the only one that is not answered");
+    seer_result_publish(at->worker[0].result[0], 7, at->tickets, at->collector, 0);
+    EQUAL(seer_command_oldest((char *)at->command, at->worker[0].result[0], SEER_RESULT_BYTES, 2), -1,
+          "none is left");
+    free(w);
+}
+
 static void a_wait_ends_in_time(void)
 {
     seer_spin none = {0};
@@ -286,6 +301,7 @@ int main(void)
     TEST(threads_that_sleep);
     TEST(threads_that_spin);
     TEST(processes);
+    TEST(what_the_caller_has_answered_itself_is_not_done);
     TEST(a_wait_ends_in_time);
     TEST(spinning_in_vain_ends_but_for_a_try_now_and_then);
     TEST(an_urgent_result_ends_a_wait);

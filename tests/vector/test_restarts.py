@@ -241,6 +241,33 @@ def test_exceptions_of_a_restart_are_the_environments_own(way, where, tmp_path):
         assert time.monotonic() - start < 10
 
 
+class Fleeting(Troubled):
+    """Ends its process when it is made, where the file is, and takes it along."""
+
+    def __init__(self, path, **options):
+        super().__init__(**options)
+        if os.path.exists(path):
+            os.unlink(path)
+            os._exit(3)
+
+
+@pytest.mark.parametrize("way", ["step", "recv", "reset"])
+def test_a_successor_that_dies_while_it_is_made_has_a_successor(way, tmp_path):
+    path = tmp_path / "fleeting"
+    make = [functools.partial(Fleeting, str(path), tag=k) for k in range(2)]
+    with seer.make_vec(make, workers=1, probe=False, **RESTART) as vec:
+        vec.reset(seed=0)
+        kill(vec, 0)
+        path.touch()
+        if way == "reset":
+            vec.reset(options=some(0, count=2))
+        infos = (sent_and_received(vec) if way == "recv" else step(vec))[4]
+        assert infos["_worker_restarted"].tolist() == [way != "reset", True]
+        assert not path.exists()
+        step(vec)
+        assert step(vec)[1]["a_1"].tolist() == [3.0 if way == "reset" else 1.0, 1.0]
+
+
 # ---- fair shares -------------------------------------------------------------------------
 
 
