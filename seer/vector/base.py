@@ -145,7 +145,8 @@ class Core(Legal):
         self._check(None)
         self._status = "failed"  # until it has succeeded
         frame: Frame = self._backend.step()
-        self._status = "ready"
+        if self._status == "failed":  # and not closed by another thread
+            self._status = "ready"
         self._note(frame, None)
         return frame
 

@@ -97,7 +97,7 @@ class Tree:
 def _choices(leaf: Leaf) -> dict[int, Any] | None:
     """The scalars of a small discrete space, ready-made: making 64 of them takes 5 us."""
     space, kind = leaf.space, leaf.dtype.type
-    if not 0 < getattr(space, "n", 0) <= _FEW or leaf.dtype.kind not in "iu":
+    if leaf.shape or not 0 < getattr(space, "n", 0) <= _FEW or leaf.dtype.kind not in "iu":
         return None
     key = (leaf.dtype.str, int(space.n), int(space.start))
     table = _CHOICES.get(key)

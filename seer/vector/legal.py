@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,8 @@ class Legal:
             return range(self._count)
         if isinstance(envs, (int, np.integer)):
             envs = [envs]
+        if not isinstance(envs, Iterable):
+            raise ConfigError(f"{self._name}: expected indices of environments, got {envs!r}")
         out = []
         for env in envs:
             index = whole(env)

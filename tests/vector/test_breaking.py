@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.spaces import MultiBinary
 
 import seer
-from seer.errors import ConfigError, WorkerDiedError
+from seer.errors import ClosedError, ConfigError, WorkerDiedError
 from seer.vector import ProcessConfig
 
 from .test_faults_vector import gone
@@ -63,6 +65,22 @@ class Refusing(Ledger):
 
     def step(self, actions):
         raise self.error()
+
+
+class Binary(Ledger):
+    """Shows each agent its action."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.boxes = self.choices = dict.fromkeys(self.possible_agents, MultiBinary(count))
+        self.seen = {a: np.zeros(self.boxes[a].shape, np.int8) for a in self.possible_agents}
+
+    def look(self, agent):
+        return self.seen[agent]
+
+    def step(self, actions):
+        self.seen = dict(actions)
+        return super().step(actions)
 
 
 def placed(cls=Placed, **options):
@@ -245,3 +263,52 @@ def test_groups_that_are_none_are_refused(env, groups):
 def test_a_timeout_beyond_all_numbers_is_refused():
     with pytest.raises(ConfigError, match="finite"):
         seer.make_vec(Ledger, 2, timeout=10**400)
+
+
+@pytest.mark.parametrize("layout", ["dict", "stacked", "flat"])
+@pytest.mark.parametrize("count", [1, 3, (2, 2)])
+def test_small_multi_binary_spaces_are_arrays(count, layout):
+    make = functools.partial(Binary, count)
+    with seer.make_vec(make, 2, layout=layout, backend="serial") as vec:
+        seen, _ = vec.reset(seed=1)
+        actions = vec.action_space.sample() if layout == "flat" else vec.sample_actions()
+        after = vec.step(actions)[0]
+        if layout != "flat":
+            name = next(iter(after))
+            seen, actions, after = seen[name], actions[name], after[name]
+        assert not seen.any()
+        assert after.dtype == np.int8
+        assert np.array_equal(after, actions)
+
+
+@pytest.mark.parametrize("envs", [5.5, "0", [0.5]])
+def test_environments_that_are_no_numbers_are_refused(envs):
+    with placed(batch_size=4) as vec:
+        vec.async_reset(seed=1)
+        vec.recv()
+        with pytest.raises(ConfigError, match="indices"):
+            vec.call("state", envs=envs)
+        with pytest.raises(ConfigError, match="indices"):
+            vec.send({agent: np.zeros(1, int) for agent in vec.agents}, envs)
+
+
+@pytest.mark.parametrize("share", [{"backend": "serial"}, {"workers": 1}])
+def test_close_by_another_thread_ends_a_loop_of_steps(share):
+    vec = seer.make_vec(Ledger, 2, probe=False, **share)
+    vec.reset(seed=1)
+    raised = []
+
+    def loop():
+        try:
+            for _ in range(100_000):
+                vec.step(vec.sample_actions())
+        except ClosedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    time.sleep(0.2)
+    vec.close()
+    thread.join(5.0)
+    assert not thread.is_alive()
+    assert len(raised) == 1
