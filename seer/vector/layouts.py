@@ -14,7 +14,7 @@ from .frames import Frame
 from .infos import batch_infos, final_entries
 from .intake import take_agents, take_groups, take_list
 from .quick import usual_lists
-from .sampling import sample
+from .sampling import sample, sample_worlds
 from .spaces import VectorSpaces
 
 __all__ = ["DictVectorEnv", "ListVectorEnv", "StackedVectorEnv", "VectorEnv"]
@@ -42,6 +42,7 @@ class VectorEnv(Core):
     def __init__(self, backend: Any, *, copy: bool = True, batch_size: int | None = None) -> None:
         self._begin(backend, copy=copy, batch_size=batch_size)
         self.num_envs = self._count
+        self._drawn: dict[Any, Any] = {}  # what `sample_actions` keeps
         self._spaces = VectorSpaces(backend.spec)
         self.observation_spaces = self._spaces.observation
         self.action_spaces = self._spaces.action
@@ -112,6 +113,8 @@ class VectorEnv(Core):
 
         Honours who is live, and action masks in observations or infos.
         """
+        if self._spec.kind == "native":
+            return self._pack_worlds(sample_worlds(self, self._drawn))
         return self._pack_sample(sample(self))
 
     def torch(self) -> Any:
@@ -128,6 +131,15 @@ class VectorEnv(Core):
     def unwrapped(self) -> VectorEnv:
         """The vector itself."""
         return self
+
+    def _pack_worlds(self, sampled: dict[str, Array]) -> Any:
+        """Sampled actions of native worlds, by group, in the layout's form."""
+        of = {
+            agent: sampled[group.name][:, k]
+            for group in self._spec.groups
+            for k, agent in enumerate(group.agents)
+        }
+        return {agent: of[agent] for agent in self.possible_agents}
 
     def _pack_sample(self, sampled: list[dict[str, Any]]) -> Any:
         """Sampled actions, one dict for each row, in the layout's form."""
@@ -246,6 +258,9 @@ class StackedVectorEnv(VectorEnv):
                 part.flags.writeable = False
         return out
 
+    def _pack_worlds(self, sampled: dict[str, Array]) -> Any:
+        return sampled
+
     def _pack_sample(self, sampled: list[dict[str, Any]]) -> Any:
         from .sampling import by_group
 
@@ -358,6 +373,14 @@ class ListVectorEnv(VectorEnv):
                 **({"state": state} if (state := frame.side.final_state.get(envs[row])) is not None
                    else {}),
             }  # fmt: skip
+
+    def _pack_worlds(self, sampled: dict[str, Array]) -> Any:
+        of = list(super()._pack_worlds(sampled).values())
+        names = self.possible_agents
+        return [
+            {names[slot]: of[slot][row] for slot in np.flatnonzero(live).tolist()}
+            for row, live in enumerate(self.live)
+        ]
 
     def _pack_sample(self, sampled: list[dict[str, Any]]) -> Any:
         return sampled

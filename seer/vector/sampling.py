@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..types import Array
 from .frames import Frame
 from .leaves import OBJECT, filler, is_mask
 
-__all__ = ["by_agent", "by_group", "sample"]
+__all__ = ["by_agent", "by_group", "sample", "sample_worlds"]
 
 
 def sample(vec: Any) -> list[dict[str, Any]]:
@@ -42,6 +43,33 @@ def sample(vec: Any) -> list[dict[str, Any]]:
             mask = told.get("action_mask") if isinstance(told, dict) else None
             actions[agent] = draw(vec._space_of(envs[row], 0), mask)
         out.append(actions)
+    return out
+
+
+def sample_worlds(vec: Any, drawn: dict[Any, Any]) -> dict[str, Array]:
+    """Group -> (rows, A_g, …) of native worlds, all at once: they have no masks.
+
+    Args:
+        vec: the vector.
+        drawn: spaces of many agents, kept from call to call.
+
+    Raises:
+        StateError: before the first reset.
+    """
+    from gymnasium.vector.utils import batch_space
+
+    live, out = vec.live, {}
+    for group in vec._spec.groups:
+        shape = len(live), len(group)
+        one, key = vec._spaces.groups[group.name][1], (group.name, shape)
+        if key not in drawn:
+            drawn[key] = batch_space(one, shape[0] * shape[1])
+        many = drawn[key]
+        many.seed(int(one.np_random.integers(2**32)))  # so that seed_spaces decides
+        leaf = group.action.leaves[0]
+        values = many.sample().reshape(*shape, *leaf.shape)
+        values[~live[:, group.slots]] = filler(leaf)
+        out[group.name] = values
     return out
 
 

@@ -116,7 +116,7 @@ def drawn(rng, vec):
     space = vec.group_spaces[group][1]
     shape = (vec.num_envs, len(vec.agents), *space.shape)
     if space.dtype.kind == "f":
-        actions = rng.uniform(-1.0, 1.0, shape).astype(space.dtype)
+        actions = rng.uniform(-1.3, 1.3, shape).astype(space.dtype)  # some are clipped
         actions[~vec.live] = np.nan
     else:
         actions = rng.integers(space.start, space.start + space.n, shape)
@@ -188,7 +188,7 @@ def same_finals(vec, infos, finals):
 
 def test_a_death_has_its_cause():
     seen = set()
-    with seer.make_vec("uav_swarm", 8, layout="stacked", **{**UAV, "density": 900.0}) as vec:
+    with seer.make_vec("uav_swarm", 8, layout="stacked", collision=3.0, **UAV) as vec:
         vec.reset(seed=0)
         vec.seed_spaces(0)
         for _ in range(40):
@@ -712,3 +712,47 @@ def test_a_window_for_one_world():
     vec.step(vec.sample_actions())
     assert vec.render() == (None,)
     vec.close()
+
+
+@pytest.mark.parametrize("model", ["crowd", "unborn", "discrete"])
+def test_samples_are_legal_and_can_be_repeated(model):
+    env, kwargs, _ = MODELS[model]
+    taken = {}
+    for layout in ("stacked", "dict", "list"):
+        for again in range(2):
+            with seer.make_vec(env, 3, layout=layout, **kwargs) as vec:
+                with pytest.raises(StateError, match="before the first reset"):
+                    vec.sample_actions()
+                vec.seed_spaces(7)
+                vec.reset(seed=2)
+                space = vec.action_space(vec.agents[0])
+                seen = []
+                for _ in range(12):
+                    actions = vec.sample_actions()
+                    seen.append(rows_of(vec, layout, actions))
+                    for row, live in zip(seen[-1], vec.live, strict=True):
+                        assert set(row) >= {a for a, on in zip(vec.agents, live, strict=True) if on}
+                        assert all(space.contains(one) for one in row.values())
+                    vec.step(actions)
+            if again:
+                for mine, its in zip(seen, taken[layout], strict=True):
+                    for a, b in zip(mine, its, strict=True):
+                        assert a.keys() == b.keys()
+                        assert all((a[name] == b[name]).all() for name in a)
+            taken[layout] = seen
+    first = [one for rows in taken["list"] for row in rows for one in row.values()]
+    assert len({np.asarray(one).tobytes() for one in first}) > 3
+
+
+def rows_of(vec, layout, actions):
+    """Sampled actions as a dict for each world."""
+    if layout == "list":
+        return actions
+    if layout == "stacked":
+        (values,) = actions.values()
+        actions = {agent: values[:, k] for k, agent in enumerate(vec.agents)}
+    live = vec.live
+    return [
+        {a: actions[a][n] for k, a in enumerate(vec.agents) if live[n, k]}
+        for n in range(vec.num_envs)
+    ]
