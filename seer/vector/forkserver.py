@@ -39,7 +39,7 @@ def main(control_fd: int, caller_fd: int) -> None:
     from .surroundings import trim
 
     for name in ("gymnasium", "pettingzoo"):
-        with contextlib.suppress(ImportError):
+        with contextlib.suppress(Exception):  # who needs it will be told why
             __import__(name)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     trim()
@@ -88,8 +88,9 @@ class _Server:
         if not data:
             return False
         (number,) = REQUEST.unpack(data)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # there is none, or nobody reads it
+                stream.flush()
         try:
             pid = os.fork()
         except OSError as error:

@@ -226,6 +226,26 @@ def test_death_in_an_asynchronous_reset_begins_the_episode_again(mode):
         assert vec.recv()[0]["a"][:, 3].tolist() == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("closed", ["1", "0, 1, 2"])
+def test_callers_without_streams_have_workers_too(closed, tmp_path):
+    done = tmp_path / "done"
+    code = f"""
+import os, sys
+sys.path.insert(0, {TESTS!r})
+import functools, seer
+from vector.worlds import Ledger
+with seer.make_vec([functools.partial(Ledger, tag=k) for k in range(2)], workers=2) as vec:
+    vec.reset(seed=1)
+    open({str(done)!r}, "w").write(str(vec.step(vec.sample_actions())[1]["a"].tolist()))
+"""
+    start = (
+        f"import os, sys\nfor fd in ({closed},): os.close(fd)\n"
+        f"os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
+    )
+    subprocess.run([sys.executable, "-c", start], timeout=60, check=True)
+    assert done.read_text() == "[1.0, 101.0]"
+
+
 # ---- what is given -----------------------------------------------------------------------
 
 
