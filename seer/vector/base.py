@@ -93,6 +93,7 @@ class Core(Legal):
 
     def _reset(self, seed: Any, options: Any) -> Frame:
         chosen, seeds, each = self._checked_reset("reset", seed, options)
+        drained = self._busy.copy()
         self._drain()
         self._status = "failed"  # until it has succeeded
         frame: Frame = self._backend.reset(chosen, seeds, each)
@@ -100,6 +101,8 @@ class Core(Legal):
         self._status = "ready" if self._begun.all() else "new"
         self._start(chosen)
         self._note(frame, None, chosen)
+        if drained.any() and not self._strange:  # in a step whose results nobody was told
+            self._ended |= drained & ~self._live.any(axis=1)
         return frame
 
     def _checked_reset(

@@ -367,6 +367,21 @@ def test_a_reset_drains_alike_in_every_backend(way, backend):
         assert [len(actions) for actions in vec.get_attr("actions")] == [1, 1]
 
 
+@pytest.mark.parametrize("backend", [{"backend": "serial"}, {"workers": 1}], ids=str)
+def test_an_end_in_a_drained_step_is_known(backend):
+    make = [functools.partial(Ledger, tag=k, horizon=1) for k in range(2)]
+    options = {"probe": False, "batch_size": 1, "autoreset": "disabled"}
+    with seer.make_vec(make, **backend, **options) as vec:
+        vec.reset(seed=0)
+        vec.send(zeros(vec, 2))
+        vec.reset(options=some(0, count=2))
+        with pytest.raises(StateError, match="environment 1 has ended"):
+            vec.send(zeros(vec, 1), [1])
+        vec.reset(options=some(1, count=2))  # nothing has failed
+        vec.send(zeros(vec, 1), [1])
+        assert vec.recv()[0]["a"][:, 3].tolist() == [1]
+
+
 # ---- strangers and options in a restart --------------------------------------------------
 
 
