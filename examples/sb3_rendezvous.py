@@ -34,7 +34,7 @@ from seer.trainers import sb3
 NAME = "sb3_rendezvous"
 SCENARIO = "rendezvous-16-medium"
 WORLDS = 4
-STEPS = 2_000_000  # rows stepped: worlds x drones x steps, the dead included
+STEPS = 1_996_800  # rows stepped: worlds x drones x steps, the dead included; whole rollouts
 SETTINGS = {
     "n_steps": 400, "batch_size": 2560, "n_epochs": 10, "gamma": 0.98, "gae_lambda": 0.95,
     "learning_rate": 1e-3, "net_arch": [64, 64], "log_std_init": -0.5,

@@ -32,7 +32,7 @@ from seer.trainers import sb3
 NAME = "sb3_simple_spread"
 ENVIRONMENTS = 64
 AGENTS = 3
-STEPS = 2_000_000  # rows stepped: environments x agents x steps
+STEPS = 1_996_800  # rows stepped: environments x agents x steps; whole rollouts
 SETTINGS = {
     "n_steps": 25, "batch_size": 800, "n_epochs": 10, "gamma": 0.95, "gae_lambda": 0.95,
     "ent_coef": 0.01, "learning_rate": 1e-3, "net_arch": [128, 128],
