@@ -364,6 +364,7 @@ class Core(Legal):
             **kwargs: for the method.
         """
         self._must_be_open("call")
+        self._must_be_name(name)
         self._must_rest("call")
         return tuple(self._backend.call(name, args, kwargs, self._checked_envs(envs)))
 
@@ -380,6 +381,7 @@ class Core(Legal):
             envs: indices of environments; all by default.
         """
         self._must_be_open("set_attr")
+        self._must_be_name(name)
         self._must_rest("set_attr")
         chosen = self._checked_envs(envs)
         if not isinstance(values, (list, tuple)):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import OutOfMemoryError
 from ..types import Array
 from .contract import FLAGGED, OBSERVED, REWARDED, Side, VecSpec
 from .leaves import OBJECT
@@ -83,7 +84,17 @@ class FrameLayout:
 
     def new(self) -> Frame:
         """A frame in memory of its own, zeroed."""
-        return Frame(self, np.zeros(self.nbytes, np.uint8))
+        return Frame(self, _memory(self))
+
+
+def _memory(layout: FrameLayout) -> Array:
+    try:
+        return np.zeros(layout.nbytes, np.uint8)
+    except MemoryError:
+        raise OutOfMemoryError(
+            f"{layout.spec.name}: no memory for the results of {layout.rows} environments "
+            f"({layout.nbytes / 2**20:.0f} MiB a step)"
+        ) from None
 
 
 class Frame:
@@ -219,7 +230,7 @@ class FrameRing:
         copy: bool = True,
     ) -> None:
         self._layout, self._private, self._copy = layout, make is None, copy
-        roots = [np.zeros(layout.nbytes, np.uint8) if make is None else make(k)
+        roots = [_memory(layout) if make is None else make(k)
                  for k in range(size)]  # fmt: skip
         self.frames = [Frame(layout, root) for root in roots]
         del roots

@@ -56,6 +56,12 @@ class Legal:
                 "keeps its state to itself"
             )
 
+    def _must_be_name(self, name: Any) -> None:
+        if not isinstance(name, str) and not callable(name):
+            raise ConfigError(
+                f"{self._name}: expected the name of a method or attribute, got {name!r}"
+            )
+
     def _must_rest(self, what: str) -> None:
         if self._flying:
             raise StateError(

@@ -321,6 +321,11 @@ def test_illegal_calls():
         vec.step({**acts, "a": [0.5, 0.5]})
     vec.step(acts)  # nothing has moved by what was refused
     assert vec.get_attr("t") == (1, 1)
+    for odd in (5, None, ["t"]):
+        with pytest.raises(ConfigError, match="name of a method"):
+            vec.get_attr(odd)
+        with pytest.raises(ConfigError, match="name of a method"):
+            vec.set_attr(odd, 1)
     vec.close()
     vec.close()
     with pytest.raises(ClosedError):
