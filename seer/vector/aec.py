@@ -23,7 +23,8 @@ from ..types import Array
 from .cells import Cell, Outcome, number, truth
 from .contract import Actions, VecSpec
 from .infos import copy_info
-from .leaves import OBJECT, Leaf
+from .leaves import Leaf
+from .legal import fitted
 
 __all__ = ["AecCell", "take_turn_actions"]
 
@@ -270,25 +271,6 @@ def _taken_apart(spec: VecSpec, group: Any, value: Any, env: int, agent: str) ->
 def _fitted(spec: VecSpec, leaf: Leaf, value: Any, env: int, agent: str) -> Any:
     """A value of the leaf's shape and of a dtype that casts to its own within its kind."""
     where = f"{spec.name}: environment {env}, agent {agent!r}, whose turn it is"
-    try:
-        array = np.asarray(value) if value is not None else None
-    except Exception as error:
-        raise ActionError(
-            f"{where}: the action is no array: {error}", world=env, agent=agent
-        ) from None
-    if array is None:
+    if value is None:
         raise ActionError(f"{where}: its action is None", world=env, agent=agent)
-    if array.shape != leaf.shape and array.size == 1 and leaf.shape in ((), (1,)):
-        array = array.reshape(leaf.shape)
-    if array.shape != leaf.shape:
-        raise ActionError(
-            f"{where}: expected an action of shape {leaf.shape}, got {array.shape}",
-            world=env, agent=agent,
-        )  # fmt: skip
-    if leaf.dtype != OBJECT and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
-        raise ActionError(
-            f"{where}: expected an action of dtype {leaf.dtype}, or one that casts to it within "
-            f"its kind, got {array.dtype}",
-            world=env, agent=agent,
-        )  # fmt: skip
-    return array
+    return fitted(leaf, value, where, env, agent)

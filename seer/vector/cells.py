@@ -259,12 +259,9 @@ def truth(value: Any, env: int, agent: str) -> bool:
     """
     if value is True or value is False:
         return value
-    try:
-        flag = np.asarray(value)
-        if flag.size == 1 and flag.dtype.kind in "biuf":
-            return bool(flag.reshape(-1)[0])
-    except Exception:  # it is named below
-        pass
+    flag = _only(value)
+    if flag is not None:
+        return bool(flag)
     raise ResultError(
         f"environment {env}, agent {agent!r}: a flag must be a bool, got {value!r}",
         env=env, agent=agent,
@@ -279,16 +276,22 @@ def number(value: Any, env: int, agent: str) -> float:
     """
     if type(value) is float:
         return value
-    try:
-        reward = np.asarray(value)
-        if reward.size == 1 and reward.dtype.kind in "fiub":
-            return float(reward.reshape(-1)[0])
-    except Exception:  # it is named below
-        pass
+    reward = _only(value)
+    if reward is not None:
+        return float(reward)
     raise ResultError(
         f"environment {env}, agent {agent!r}: a reward must be a number, got {value!r}",
         env=env, agent=agent,
     )  # fmt: skip
+
+
+def _only(value: Any) -> Any:
+    """The number that a value is, or the only one in it; None: it is something else."""
+    try:
+        array = np.asarray(value)
+    except Exception:  # the caller names it
+        return None
+    return array.reshape(-1)[0] if array.size == 1 and array.dtype.kind in "biuf" else None
 
 
 def _accepted(method: Any) -> frozenset[str]:

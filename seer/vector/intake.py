@@ -17,8 +17,8 @@ from ..types import Array
 from .base import Core
 from .contract import Group
 from .infos import copy_info
-from .leaves import OBJECT, Leaf
-from .legal import missing
+from .leaves import Leaf
+from .legal import fitted, missing
 from .quick import ready_actions
 from .serial import Serial
 from .spaces import unknown_agent
@@ -333,22 +333,7 @@ def _checked(vec: Core, leaf: Leaf, value: Any, env: int, agent: str) -> Any:
     where = f"{vec._name}: environment {env}, agent {agent!r}"
     if value is None:
         raise missing(vec._name, env, agent, "its action is None")
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise ActionError(
-            f"{where}: the action is no array: {error}", world=env, agent=agent
-        ) from None
-    if array.shape != leaf.shape and array.size == 1 and leaf.shape in ((), (1,)):
-        array = array.reshape(leaf.shape)
-    if array.shape != leaf.shape:
-        raise ActionError(
-            f"{where}: expected an action of shape {leaf.shape}, got {array.shape}",
-            world=env, agent=agent,
-        )  # fmt: skip
-    if leaf.dtype != OBJECT and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
-        _refuse_dtype(vec, leaf, array, env, f"environment {env}, agent {agent!r}", agent)
-    return array
+    return fitted(leaf, value, where, env, agent)
 
 
 def _refuse_dtype(

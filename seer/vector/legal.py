@@ -11,8 +11,9 @@ import numpy as np
 from ..errors import ActionError, ClosedError, ConfigError, ForkedError, StateError
 from ..types import Array, BoolArray, whole
 from .contract import VecSpec
+from .leaves import OBJECT, Leaf
 
-__all__ = ["Legal", "missing"]
+__all__ = ["Legal", "fitted", "missing"]
 
 
 class Legal:
@@ -170,3 +171,31 @@ def missing(name: str, env: int, agent: str, why: str = "no action came") -> Act
         "(vec.live tells who that is)",
         world=env, agent=agent,
     )  # fmt: skip
+
+
+def fitted(leaf: Leaf, value: Any, where: str, env: int, agent: str) -> Array:
+    """An action of the leaf's shape and of a dtype that casts to its own within its kind.
+
+    Raises:
+        ActionError: it is none; the message begins with `where`.
+    """
+    try:
+        array: Array = np.asarray(value)
+    except Exception as error:
+        raise ActionError(
+            f"{where}: the action is no array: {error}", world=env, agent=agent
+        ) from None
+    if array.shape != leaf.shape and array.size == 1 and leaf.shape in ((), (1,)):
+        array = array.reshape(leaf.shape)
+    if array.shape != leaf.shape:
+        raise ActionError(
+            f"{where}: expected an action of shape {leaf.shape}, got {array.shape}",
+            world=env, agent=agent,
+        )  # fmt: skip
+    if leaf.dtype != OBJECT and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
+        raise ActionError(
+            f"{where}: expected an action of dtype {leaf.dtype}, or one that casts to it within "
+            f"its kind, got {array.dtype}",
+            world=env, agent=agent,
+        )  # fmt: skip
+    return array

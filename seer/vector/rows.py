@@ -168,10 +168,10 @@ class RowWriter:
             side.slots[row] = dict(cell.assigned)
 
 
-def quieten(frame: Frame, row: int) -> None:
-    """The row of an environment that a reset leaves alone."""
-    frame.flags[:, row] = False
-    frame.acted[row] = False
-    frame.reward[row] = 0.0
-    frame.over[row] = False
-    frame.was_reset[row] = False
+def quieten(frame: Frame, rows: Any) -> None:
+    """The rows, by number or by mask, of environments that a reset leaves alone."""
+    frame.flags[:, rows] = False
+    frame.acted[rows] = False
+    frame.reward[rows] = 0.0
+    frame.over[rows] = False
+    frame.was_reset[rows] = False

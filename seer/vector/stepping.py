@@ -21,6 +21,7 @@ from .contract import EnvFailure, Side
 from .frames import Frame, FrameRing
 from .link import Link
 from .rescue import rescue, tell_restart
+from .rows import quieten
 from .sending import SLICE_NS, Sending, explaining
 from .told import Told, kept_frame, later
 from .wire import FAILED, SPILLED
@@ -110,7 +111,7 @@ class Stepping(Sending):
         if chosen is not None:
             if last is not frame:
                 frame.become(last)
-            self._quieten(frame, ~chosen)
+            quieten(frame, ~chosen)
         until = self._crew.until()
         asked = [
             (link, self._try_reset(link, frame, chosen, seeds, options))
@@ -311,15 +312,6 @@ class Stepping(Sending):
             if target is not None:
                 for at, value in cells.items():
                     target[g][k][at] = value
-
-    @staticmethod
-    def _quieten(frame: Frame, rows: BoolArray) -> None:
-        """The rows of environments that a reset leaves alone."""
-        frame.flags[:, rows] = False
-        frame.acted[rows] = False
-        frame.reward[rows] = 0.0
-        frame.over[rows] = False
-        frame.was_reset[rows] = False
 
     def drain(self) -> None:
         """Wait for what is in flight, and forget it."""
