@@ -13,7 +13,7 @@ import copy
 import datetime
 import fractions
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -215,16 +215,18 @@ def _rows(envs: Sequence[int] | Array | None, count: int) -> Sequence[int]:
     return rows
 
 
-def _batched(
+def _told(
     spec: VecSpec,
     infos: Mapping[int, Mapping[str, Any]],
-    envs: Sequence[int] | Array | None,
+    rows: Sequence[int],
     slots: Mapping[int, Mapping[str, int]],
-) -> dict[str, Any]:
-    rows = _rows(envs, spec.num_envs)
-    count, slot_of = len(rows), spec.slot
-    cells: Cells = []
-    shared: Cells = []
+) -> Iterator[tuple[int, int | None, str, Any]]:
+    """(Row, slot, name, info) of all that was told; the slot is None where no agent has the name.
+
+    Raises:
+        ResultError: what was told of an agent is not a dict.
+    """
+    slot_of = spec.slot
     for row, env in enumerate(rows):
         named = infos.get(env)
         if not named:
@@ -234,12 +236,29 @@ def _batched(
             slot = slot_of.get(name)
             if slot is None and more:
                 slot = more.get(name)
-            if slot is None:
-                shared.append((row, {name: info}))
-            elif info:
+            if slot is not None:
+                if not info:
+                    continue
                 if not isinstance(info, dict):
                     raise _illegal(env, name, info)
-                cells.append((slot * count + row, info))
+            yield row, slot, name, info
+
+
+def _batched(
+    spec: VecSpec,
+    infos: Mapping[int, Mapping[str, Any]],
+    envs: Sequence[int] | Array | None,
+    slots: Mapping[int, Mapping[str, int]],
+) -> dict[str, Any]:
+    rows = _rows(envs, spec.num_envs)
+    count = len(rows)
+    cells: Cells = []
+    shared: Cells = []
+    for row, slot, name, info in _told(spec, infos, rows, slots):
+        if slot is None:
+            shared.append((row, {name: info}))
+        else:
+            cells.append((slot * count + row, info))
     outs: list[dict[str, Any]] = [{} for _ in spec.agents]
     if cells:
         spread(outs, count, cells)
@@ -257,25 +276,15 @@ def _flattened(
     slots: Mapping[int, Mapping[str, int]],
 ) -> None:
     rows = _rows(envs, spec.num_envs)
-    width, slot_of = len(spec.agents), spec.slot
+    width = len(spec.agents)
     cells: Cells = []
-    for row, env in enumerate(rows):
-        named = infos.get(env)
-        if not named:
-            continue
-        more = slots.get(env) if slots else None
-        for name, info in named.items():
-            slot = slot_of.get(name)
-            if slot is None and more:
-                slot = more.get(name)
-            if slot is None:  # a copy for each row, so that none shares an object with another
-                cells += [
-                    (row * width + k, {name: copy_info(info) if k else info}) for k in range(width)
-                ]
-            elif info:
-                if not isinstance(info, dict):
-                    raise _illegal(env, name, info)
-                cells.append((row * width + slot, info))
+    for row, slot, name, info in _told(spec, infos, rows, slots):
+        if slot is None:  # a copy for each row, so that none shares an object with another
+            cells += [
+                (row * width + k, {name: copy_info(info) if k else info}) for k in range(width)
+            ]
+        else:
+            cells.append((row * width + slot, info))
     if width > 1:  # the first value's type counts: by slots, in whatever order they were told
         cells.sort(key=itemgetter(0))
     if cells:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import pickle
 import signal
@@ -83,6 +84,23 @@ def _leave(code: int) -> None:
     os._exit(code & 0xFF)
 
 
+def _telling(step: Callable[[_Worker], bool]) -> Callable[[_Worker], bool]:
+    """A step of the set-up; the caller is told what goes wrong in it, and it gives False."""
+
+    @functools.wraps(step)
+    def attempt(self: _Worker) -> bool:
+        try:
+            return step(self)
+        except (Gone, SystemExit):
+            raise
+        except BaseException as error:
+            self._abandon()
+            self._reply_error(0, error)
+            return False
+
+    return attempt
+
+
 class _Worker:
     def __init__(
         self, channel: Channel, caller: int, factories: Sequence[Callable[[], Any]] | None
@@ -113,44 +131,38 @@ class _Worker:
 
     # ---- set-up
 
+    @_telling
     def _make(self) -> bool:
         """Make the environments and say what they are."""
-        try:
-            set_up = loads(self._channel.recv())
-            error = lib.seer_watch(self._caller, self._channel.fileno())
-            if error:
-                raise NativeError(
-                    "the thread that ends a worker with its caller can't be started: "
-                    f"{os.strerror(error)}"
-                )
-            if self._factories is None:
-                settle(set_up["around"])
-            np.random.seed()  # noqa: NPY002 - forks of one process must not draw the same
-            if set_up["cpu"] is not None:
-                with contextlib.suppress(OSError, AttributeError):
-                    os.sched_setaffinity(0, {set_up["cpu"]})
-            limit_threads(set_up["threads"], set_up["threads_before"])
-            if self._factories is None:
-                specs, self._factories = _unpacked(set_up["factories"])
-                register(specs)
-            lo = set_up["lo"]
-            self._envs = construct(self._factories, lo)
-            self._factories = None
-            told = []
-            for k, env in enumerate(self._envs):
-                try:
-                    told.append(describe(env, f"environment {lo + k}"))
-                except Exception as error:
-                    raise EnvFailure(lo + k, error) from error
-                if told[k].spaces == told[0].spaces:
-                    told[k].spaces = told[0].spaces  # the same objects are sent once
-            self._reply(0, told)
-        except (Gone, SystemExit):
-            raise
-        except BaseException as error:
-            self._abandon()
-            self._reply_error(0, error)
-            return False
+        set_up = loads(self._channel.recv())
+        error = lib.seer_watch(self._caller, self._channel.fileno())
+        if error:
+            raise NativeError(
+                "the thread that ends a worker with its caller can't be started: "
+                f"{os.strerror(error)}"
+            )
+        if self._factories is None:
+            settle(set_up["around"])
+        np.random.seed()  # noqa: NPY002 - forks of one process must not draw the same
+        if set_up["cpu"] is not None:
+            with contextlib.suppress(OSError, AttributeError):
+                os.sched_setaffinity(0, {set_up["cpu"]})
+        limit_threads(set_up["threads"], set_up["threads_before"])
+        if self._factories is None:
+            specs, self._factories = _unpacked(set_up["factories"])
+            register(specs)
+        lo = set_up["lo"]
+        self._envs = construct(self._factories, lo)
+        self._factories = None
+        told = []
+        for k, env in enumerate(self._envs):
+            try:
+                told.append(describe(env, f"environment {lo + k}"))
+            except Exception as error:
+                raise EnvFailure(lo + k, error) from error
+            if told[k].spaces == told[0].spaces:
+                told[k].spaces = told[0].spaces  # the same objects are sent once
+        self._reply(0, told)
         return True
 
     def _abandon(self) -> None:
@@ -159,39 +171,33 @@ class _Worker:
             with contextlib.suppress(Exception):  # another error is what matters
                 env.close()
 
+    @_telling
     def _connect(self) -> bool:
         """Join the shared memory."""
-        try:
-            told = loads(self._channel.recv())
-            if told is None:  # something else has failed
-                self._abandon()
-                return False
-            (fd,) = self._channel.take_fds()
-            self.host = host = told["host"]
-            self.wire = wire = Wire(told["spec"], told["ranges"], told["frames"], fd)
-            self.lo, self.hi = wire.ranges[host]
-            cells = [make_cell(env, wire.spec, self.lo + k) for k, env in enumerate(self._envs)]
-            for cell, (seed, episode, options) in zip(cells, told["before"] or (), strict=False):
-                _seed_first(cell, seed)
-                cell.episode, cell.last_options = episode, options
-            self._host = Host(wire.spec, self.lo, cells)
-            self._frames = [wire.frame(k) for k in range(told["frames"])]
-            self._bell, self._order = wire.bells[host - 1], wire.orders[host - 1]
-            self._spin = ffi.new("seer_spin *", {"most_ns": told["spin_ns"]})
-            self._one_by_one: bool = told["one_by_one"]
-            self._async_frame = self._frames[-1]
-            # What was asked of a worker in whose place this one is was not asked of this one.
-            self._messages = int(self._order[2])
-            self._obeyed = int(self._order[0])
-            self._seen = int(lib.seer_bell_value(self._bell))
-            trim()
-            self._reply(0, None)
-        except (Gone, SystemExit):
-            raise
-        except BaseException as error:
+        told = loads(self._channel.recv())
+        if told is None:  # something else has failed
             self._abandon()
-            self._reply_error(0, error)
             return False
+        (fd,) = self._channel.take_fds()
+        self.host = host = told["host"]
+        self.wire = wire = Wire(told["spec"], told["ranges"], told["frames"], fd)
+        self.lo, self.hi = wire.ranges[host]
+        cells = [make_cell(env, wire.spec, self.lo + k) for k, env in enumerate(self._envs)]
+        for cell, (seed, episode, options) in zip(cells, told["before"] or (), strict=False):
+            _seed_first(cell, seed)
+            cell.episode, cell.last_options = episode, options
+        self._host = Host(wire.spec, self.lo, cells)
+        self._frames = [wire.frame(k) for k in range(told["frames"])]
+        self._bell, self._order = wire.bells[host - 1], wire.orders[host - 1]
+        self._spin = ffi.new("seer_spin *", {"most_ns": told["spin_ns"]})
+        self._one_by_one: bool = told["one_by_one"]
+        self._async_frame = self._frames[-1]
+        # What was asked of a worker in whose place this one is was not asked of this one.
+        self._messages = int(self._order[2])
+        self._obeyed = int(self._order[0])
+        self._seen = int(lib.seer_bell_value(self._bell))
+        trim()
+        self._reply(0, None)
         return True
 
     # ---- orders and commands
